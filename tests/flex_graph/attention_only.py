@@ -1,4 +1,5 @@
-"""A model of cache writes and attentions alone, any batches for it, and what dense ones give."""
+"""A model with only cache writes and attentions, batches of any kind for it, and the results of
+dense attention."""
 
 from __future__ import annotations
 
@@ -20,18 +21,18 @@ from .serving import Serving
 LIMITS = Limits(
     max_num_seqs=4, max_num_batched_tokens=16, max_model_len=48, num_gpu_blocks=16, block_size=16
 )
-"""One group of tokens and three pages a request: on sim a build takes 0.1 s."""
+"""Limits with one group of tokens and three pages a request: a build takes 0.1 s on sim."""
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
 FLOAT32 = {"float32": (torch.float32, CAUSAL)}
 BOTH_TYPES = FLOAT32 | {"bfloat16": (torch.bfloat16, CAUSAL)}
 
 Kinds = Mapping[str, tuple[torch.dtype, Mask]]
-"""The type and the mask of each layer, by name."""
+"""The type of a mapping from each layer's name to its dtype and mask."""
 
 
 class AttentionOnly:
-    """What a runner needs of a model. Layers stand beside one another, each with queries, keys and
-    values of its own in `qkv`, where a projection would have left them."""
+    """A model with only what a runner needs. Its layers are independent; each has its own queries,
+    keys and values in `qkv`, as a projection would have left them."""
 
     def __init__(self, limits: Limits, device: torch.device, kinds: Kinds = FLOAT32) -> None:
         self.config = config = FlexConfig.tiny()
@@ -45,7 +46,8 @@ class AttentionOnly:
             self.qkv[name] = torch.zeros(rows, config.qkv_size, dtype=dtype, device=device)
 
     def forward(self, inputs, attn_metadata) -> torch.Tensor:
-        """[T, query_size of all layers], of the widest of their types, where a model has logits."""
+        """Returns [T, query_size of all layers] in the widest of their types, in place of
+        logits."""
         rows = slice(len(inputs.positions))
         attended = [
             attention.forward(self.qkv[name][rows], inputs, attn_metadata[name])
@@ -59,7 +61,7 @@ class AttentionOnly:
 
 
 class Served:
-    """Such a model in a runner, batches of all kinds, and what each of them must give."""
+    """A runner with such a model, batches of all kinds, and the expected result of each batch."""
 
     def __init__(
         self,
@@ -83,12 +85,13 @@ class Served:
         }
 
     def next_step(self):
-        """A batch and, by layer, what it must give. Its queries, keys and values are there."""
+        """Returns the next batch and its expected results, by layer. Its queries, keys and values
+        are written to the model."""
         batch, scheduled = self.serving.next_step(self.limits.max_num_batched_tokens)
         return batch, self.expected(scheduled)
 
     def expected(self, scheduled) -> dict[str, torch.Tensor]:
-        """By layer [T, query_size] float32 on the host."""
+        """Returns the expected results by layer, [T, query_size] float32 on the host."""
         num_tokens = sum(len(positions) for _, positions in scheduled)
         shape, expected = (num_tokens, self.model.config.qkv_size), {}
         for name, (dtype, _) in self.kinds.items():
@@ -98,7 +101,7 @@ class Served:
         return expected
 
     def is_right(self, found: torch.Tensor, expected: Mapping[str, torch.Tensor]) -> bool:
-        """Within its type's tolerance, in all layers."""
+        """Returns True if all layers are within their type's tolerance."""
         of_layers = found.cpu().chunk(len(expected), dim=1)
         return all(
             bool(((of_layer - right).abs() < TOLERANCE[self.kinds[name][0]]).all())
@@ -106,7 +109,7 @@ class Served:
         )
 
     def steps(self, number: int) -> list[bool]:
-        """Whether each of the next steps was right."""
+        """Runs the next steps, and returns for each step if it was right."""
         found = []
         for _ in range(number):
             batch, expected = self.next_step()

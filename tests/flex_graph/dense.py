@@ -1,4 +1,4 @@
-"""Attention as it is written down: whole requests, all their keys, float32, and no pages."""
+"""The definition of attention: whole requests, all their keys, float32, and no pages."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from .reference_model import allowed_pairs, rotated
 
 
 class DenseAttention:
-    """Keeps of every request the queries, keys and values of all its tokens."""
+    """Dense attention that keeps the queries, keys and values of all tokens of every request."""
 
     def __init__(self, config: FlexConfig, mask: Mask = CAUSAL) -> None:
         self.config, self.mask = config, mask
         self.known: WeakKeyDictionary = WeakKeyDictionary()
 
     def attend(self, scheduled, qkv: torch.Tensor) -> torch.Tensor:
-        """[T, num_heads * head_size] float32, for `qkv` [T, qkv_size] on the host: of the requests
-        in `scheduled`, each with the positions that follow those it had."""
+        """Returns [T, num_heads * head_size] float32 for `qkv` [T, qkv_size] on the host.
+        `scheduled` has the requests of the step, each with the positions that follow its earlier
+        ones."""
         sizes = [len(positions) for _, positions in scheduled]
         rows = []
         for (request, positions), new in zip(scheduled, qkv.split(sizes), strict=True):
@@ -42,12 +43,12 @@ class DenseAttention:
         heads = qkv.unflatten(1, (-1, config.head_size)).transpose(0, 1)
         num_heads, num_kv_heads = config.num_heads, config.num_kv_heads
         query, key, value = heads.split([num_heads, num_kv_heads, num_kv_heads])
-        # As they are stored: rounded to their type.
+        # Keys are stored rounded to their type.
         query, key = (rotated(t, config.rope_theta).to(qkv.dtype).float() for t in (query, key))
         shared = num_heads // num_kv_heads
         scores = query @ key.repeat_interleave(shared, 0).mT * config.head_size**-0.5
         scores.masked_fill_(~allowed_pairs(self.mask, len(qkv)), -torch.inf)
-        # A query that sees nothing gives 0.
+        # A query that sees no key has the result 0.
         weights = scores.softmax(-1).nan_to_num(0.0)
         attended = weights @ value.float().repeat_interleave(shared, 0)
         return attended.transpose(0, 1).flatten(1)

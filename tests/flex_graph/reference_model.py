@@ -1,4 +1,4 @@
-"""A decoder as it is defined: one request from its first token on, no cache, plain PyTorch."""
+"""The definition of a decoder: one request from its first token on, no cache, plain PyTorch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from solutions.flex_graph.model.model import Decoder
 
 
 class ReferenceModel:
-    """The weights and the masks of `model`, in float32 on the CPU."""
+    """A reference model with the weights and masks of `model`, in float32 on the CPU."""
 
     def __init__(self, model: Decoder) -> None:
         self.config, self.masks = model.config, model.mask_of
@@ -22,7 +22,7 @@ class ReferenceModel:
         }
 
     def logits(self, token_ids) -> torch.Tensor:
-        """[len(token_ids), vocab_size] behind each token."""
+        """Returns the logits after each token, [len(token_ids), vocab_size]."""
         hidden = self.weights["embedding"][torch.as_tensor(token_ids).long()]
         for name, weights in self.layers.items():
             hidden = hidden + self._attention(hidden, weights, self.masks[name])
@@ -57,7 +57,8 @@ def tensors_of(part: Decoder | DecoderLayer) -> dict[str, torch.Tensor]:
 
 
 def rotated(heads: torch.Tensor, theta: float) -> torch.Tensor:
-    """[H, n, D] at positions 0 to n - 1: numbers i and i + D / 2 of a head are one complex one."""
+    """Returns [H, n, D] rotated to positions 0 to n - 1. Numbers i and i + D / 2 of a head are one
+    complex number."""
     num_tokens, half = heads.shape[1], heads.shape[2] // 2
     rates = theta ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.arange(num_tokens, dtype=torch.float64)[:, None] * rates
@@ -67,7 +68,7 @@ def rotated(heads: torch.Tensor, theta: float) -> torch.Tensor:
 
 
 def allowed_pairs(mask: Mask, num_tokens: int) -> torch.Tensor:
-    """[num_tokens, num_tokens] bool: which keys each query sees."""
+    """Returns [num_tokens, num_tokens] bool: True for the keys that a query sees."""
     position = torch.arange(num_tokens)
     query, key = position[:, None], position[None, :]
     allowed = torch.ones(num_tokens, num_tokens, dtype=torch.bool)

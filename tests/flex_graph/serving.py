@@ -1,4 +1,4 @@
-"""A scheduler with whims: every step's batch is another one, as after a long time of serving."""
+"""A random scheduler: every step's batch differs, as after a long time of serving."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ SHAPES = ("decode", "prompts", "mixed", "mixed", "one token", "as many as fit")
 class Request:
     blocks: list[int] = field(default_factory=list)
     length: int = 0
-    """Tokens whose keys are in the cache."""
+    """The number of tokens whose keys are in the cache."""
     parent: Request | None = None
-    """Whose first `shared` tokens, in whole blocks, it shares."""
+    """The request whose first `shared` tokens, in whole blocks, this request shares."""
     shared: int = 0
 
 
 class Serving:
-    """Requests come, take pages of a shuffled pool or share those of others, and go."""
+    """A server to which requests come, take pages of a shuffled pool or share those of others, and
+    leave."""
 
     def __init__(self, limits, seed: int) -> None:
         self.limits, self.rng = limits, np.random.default_rng(seed)
@@ -32,8 +33,8 @@ class Serving:
         self.running: list[Request] = []
 
     def next_step(self, max_tokens: int) -> tuple[ScheduledBatch, list[tuple[Request, range]]]:
-        """A batch of 1 to `max_tokens` tokens, and the requests in it with the positions that they
-        compute. Rows behind those are requests without tokens; table tails are garbage."""
+        """Returns a batch of 1 to `max_tokens` tokens, and its requests with the positions that
+        they compute. The rows after them are requests without tokens; table tails are garbage."""
         self._let_some_go()
         while not self.running or (
             len(self.running) < self.limits.max_num_seqs and self.rng.random() < 0.6

@@ -1,4 +1,4 @@
-"""Requests that begin with the tokens of others, in the blocks of those."""
+"""Requests that begin with the tokens of other requests, and share their blocks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class SharingRequests(Requests):
     def __init__(self, limits: Limits, seed: int = 0) -> None:
         super().__init__(limits, seed)
         self.source_of: dict[int, tuple[int, int]] = {}
-        """Whose tokens a request begins with, and how many of them."""
+        """The request whose tokens a request begins with, and how many of them."""
 
     def share_prefix(self, source: int, request: int, num_tokens: int) -> None:
-        """Lets a new request begin with the tokens of another one, and with the blocks in which
-        their keys and values are, or will be. ValueError unless they are whole blocks."""
+        """Makes a new request begin with another request's tokens, and with the blocks in which
+        their keys and values are or will be. Raises ValueError unless they are whole blocks."""
         if request in self.blocks:
             raise ValueError(f"request {request} has blocks already: share before its first batch")
         num_blocks, rest = divmod(num_tokens, self.limits.block_size)

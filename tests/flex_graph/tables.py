@@ -1,4 +1,4 @@
-"""Batches over block tables, by hand or at random, and what follows from them, by plain loops."""
+"""Batches over block tables, by hand or at random, and their expected tables, by plain loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from solutions.flex_graph.steps.limits import Limits
 LIMITS = Limits(
     max_num_seqs=4, max_num_batched_tokens=40, max_model_len=70, num_gpu_blocks=24, block_size=16
 )
-"""5 pages a request, 3 groups of tokens, the last of which is never full."""
+"""Limits with 5 pages a request and 3 groups of tokens; the last group is never full."""
 MASKS = {
     "causal": CAUSAL,
     "bidirectional": BIDIRECTIONAL,
@@ -28,19 +28,19 @@ MASKS = {
     "window on both sides": Mask(causal=False, sliding_window=20),
 }
 GARBAGE = (10**9, 1, -3, 2, 24, 0)
-"""What may stand in a table behind a request's length: also blocks that somebody has."""
+"""Values that a table may have after a request's pages, including blocks of other requests."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """On the host; requests without tokens last."""
+    """A batch on the host; requests without tokens come last."""
 
     query_lens: list[int]
     seq_lens: list[int]
     table: np.ndarray
-    """[R, C] int32, with garbage where no page is needed."""
+    """[R, C] int32: the pages of each request, then garbage."""
     num_tokens: int
-    """With those that fill a captured size."""
+    """The number of tokens, including those that pad the batch to a captured size."""
 
     @classmethod
     def of(
@@ -50,7 +50,7 @@ class Batch:
         num_tokens: int | None = None,
         columns: int | None = None,
     ) -> Batch:
-        """`requests`: (tokens of this step, length, pages)."""
+        """Returns a batch of `requests`: (tokens of this step, length, pages) each."""
         columns = limits.pages_per_seq if columns is None else columns
         table = np.resize(np.array(GARBAGE, np.int32), (len(requests), columns))
         for row, (_, seq_len, pages) in enumerate(requests):
@@ -72,7 +72,8 @@ class Batch:
         seed: int = 0,
         num_tokens: int | None = None,
     ) -> Batch:
-        """`lengths`: (tokens of this step, length). No two requests have a page in common."""
+        """Returns a batch of requests with these `lengths`: (tokens of this step, length) each. No
+        two requests share a page."""
         free = iter(np.random.default_rng(seed).permutation(np.arange(1, limits.num_gpu_blocks)))
         requests = [
             (query_len, seq_len, [next(free) for _ in range(limits.pages_of(seq_len))])
@@ -85,7 +86,7 @@ class Batch:
         return [0, *accumulate(self.query_lens)]
 
     def tokens(self) -> Iterator[tuple[int, int, int]]:
-        """(token, its request, its position there)."""
+        """Yields (token, its request, its position there)."""
         token = 0
         for row, (query_len, seq_len) in enumerate(
             zip(self.query_lens, self.seq_lens, strict=True)
@@ -104,7 +105,8 @@ class Batch:
         )
 
     def in_all_rows(self, limits: Limits = LIMITS) -> Batch:
-        """With requests without tokens, as many as there is room for, and a table as wide."""
+        """Returns the batch with all rows: requests without tokens fill it up, and the table is as
+        wide as the limits."""
         rows, columns = self.table.shape
         padding = limits.max_num_seqs - rows
         table = np.resize(np.array(GARBAGE, np.int32), (limits.max_num_seqs, limits.pages_per_seq))
@@ -114,7 +116,7 @@ class Batch:
         )
 
     def copy_into(self, inputs: PersistentBuffers | CommonAttentionMetadata) -> None:
-        """As a runner does before a replay: in place, all rows."""
+        """Writes the batch to all rows of the inputs in place, as a runner does before a replay."""
         inputs.query_start_loc.copy_(torch.tensor(self.starts, dtype=torch.int32))
         inputs.seq_lens.copy_(torch.tensor(self.seq_lens, dtype=torch.int32))
         inputs.block_table.copy_(torch.from_numpy(self.table))
@@ -126,8 +128,8 @@ def on_device(accelerator, numbers: Sequence | np.ndarray) -> torch.Tensor:
 
 @st.composite
 def some_batches(draw, limits: Limits = LIMITS) -> Batch:
-    """Decodes, prefills and parts of prefills in any order; pages of their own, or shared with
-    others, or twice in one table, or no pages at all."""
+    """Draws decodes, prefills and parts of prefills in any order. Their pages are their own, shared
+    with other requests, repeated in one table, or no pages at all."""
     requests, room = [], limits.max_num_batched_tokens
     while len(requests) < limits.max_num_seqs and room and draw(st.booleans()):
         query_len = min(room, draw(st.sampled_from([1, 1, 2, 15, 16, 17, 33])))
@@ -150,19 +152,20 @@ def some_batches(draw, limits: Limits = LIMITS) -> Batch:
 
 
 def places(batch: Batch, row: int, limits: Limits = LIMITS) -> dict[int, int]:
-    """Of each block of a request, which of its pages it is: the last one that names it."""
+    """Returns the place of each block among the request's pages: the last one that names the
+    block."""
     pages = batch.table[row, : limits.pages_of(batch.seq_lens[row])].tolist()
     return {block: place for place, block in enumerate(pages) if 0 < block < limits.num_gpu_blocks}
 
 
 def sees(mask: Mask, position: int, key: int) -> bool:
-    """Without logical_mask_mod."""
+    """Returns True if the position sees the key by this mask, whose logical_mask_mod is ignored."""
     near = mask.sliding_window is None or abs(position - key) < mask.sliding_window
     return near and (key <= position or not mask.causal)
 
 
 def expected_pages(batch: Batch, mask: Mask, limits: Limits = LIMITS) -> list[list[int]]:
-    """Of each group the blocks with a key that one of its tokens sees, in the kernels' order."""
+    """Returns the blocks with a key that a token of each group sees, in the kernels' order."""
     page = limits.block_size
     groups = [{} for _ in range(limits.groups_of(batch.num_tokens))]
     ordered = [
@@ -178,7 +181,7 @@ def expected_pages(batch: Batch, mask: Mask, limits: Limits = LIMITS) -> list[li
 
 
 def expected_places(batch: Batch, limits: Limits = LIMITS) -> np.ndarray:
-    """[R, num_gpu_blocks]: physical_to_logical."""
+    """Returns the expected physical_to_logical, [R, num_gpu_blocks]."""
     expected = np.full((len(batch.seq_lens), limits.num_gpu_blocks), -1)
     for row in range(len(batch.seq_lens)):
         for block, place in places(batch, row, limits).items():
@@ -187,7 +190,8 @@ def expected_places(batch: Batch, limits: Limits = LIMITS) -> np.ndarray:
 
 
 def expected_sight(batch: Batch, mask: Mask, limits: Limits = LIMITS) -> np.ndarray:
-    """[num_tokens, num_slots] bool: which slots each token sees, without logical_mask_mod."""
+    """Returns [num_tokens, num_slots] bool: True for the slots that a token sees. The mask's
+    logical_mask_mod is ignored."""
     page = limits.block_size
     expected = np.zeros((batch.num_tokens, limits.num_slots), bool)
     for token, row, position in batch.tokens():
@@ -198,7 +202,7 @@ def expected_sight(batch: Batch, mask: Mask, limits: Limits = LIMITS) -> np.ndar
 
 
 class Results(TorchDispatchMode):
-    """All tensors that operators on a device give, views of others among them."""
+    """A dispatch mode that notes all results of operators on a device, views among them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,7 +210,8 @@ class Results(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Else PyTorch imports its compiler, which changes how others in this process wait."""
+        """Returns False. Otherwise PyTorch imports its compiler, which changes how other code
+        waits."""
         return False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -220,7 +225,7 @@ class Results(TorchDispatchMode):
 
 
 def listed(kv_num_blocks: torch.Tensor, kv_indices: torch.Tensor) -> list[list[int]]:
-    """The lists of all groups; each must end with -1."""
+    """Returns the lists of all groups, after a check that each ends with -1."""
     counts, rows = kv_num_blocks.tolist(), kv_indices.tolist()
     assert [row[count] for count, row in zip(counts, rows, strict=True)] == [-1] * len(counts)
     return [row[:count] for count, row in zip(counts, rows, strict=True)]
@@ -229,7 +234,7 @@ def listed(kv_num_blocks: torch.Tensor, kv_indices: torch.Tensor) -> list[list[i
 def expect_built(
     buffers: PersistentBuffers, batch: Batch, mask: Mask, limits: Limits = LIMITS
 ) -> None:
-    """All that a build of this batch leaves in the buffers."""
+    """Checks everything that a build of this batch leaves in the buffers."""
     batch, groups = batch.in_all_rows(limits), limits.groups_of(batch.num_tokens)
     assert buffers.query_start_loc.tolist() == batch.starts
     assert buffers.seq_lens.tolist() == batch.seq_lens

@@ -1,4 +1,4 @@
-"""The residual sum and its norm against PyTorch in double precision."""
+"""The residual sum and its norm, compared with PyTorch in double precision."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tests.sync_free.refusals import expect_refused
 
 EPS = 1e-5
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 4e-2, torch.float16: 5e-3}
-"""Absolute, of numbers around 1."""
+"""The largest absolute error of numbers around 1, by type."""
 SHAPES = [(1, 16), (3, 100), (TILE // 16 + 1, 16), (2, 1), (2, 4096), (1, 5000)]
 
 

@@ -1,4 +1,4 @@
-"""The metadata as it was: right, new in every step, and nothing that a graph could hold."""
+"""The metadata before the change: right, but new in every step, so a graph can't hold it."""
 
 from dataclasses import replace
 
@@ -25,7 +25,8 @@ def inputs(accelerator):
 
 
 def commons(inputs, steps, seed=0):
-    """Batches of any kind, one after the other; each with room for tokens that fill it up."""
+    """Yields batches of any kind, some with padding tokens up to the limit, and their metadata
+    inputs."""
     serving = Serving(LIMITS, seed)
     for step in range(steps):
         batch, _ = serving.next_step(LIMITS.max_num_batched_tokens)
@@ -35,7 +36,8 @@ def commons(inputs, steps, seed=0):
 
 
 def sees(metadata):
-    """[T, slots] bool on the host: what attention is told, by lists of pages and within pages."""
+    """Returns [T, slots] bool on the host: what attention sees by its lists of pages and within
+    pages."""
     device = metadata.doc_ids.device
     nothing = torch.zeros(1, 1, dtype=torch.int32, device=device)
     query = torch.arange(metadata.num_tokens, dtype=torch.int32, device=device)[:, None]
@@ -51,7 +53,7 @@ def sees(metadata):
 
 
 def lists_of(metadata):
-    """Of each group of tokens, its pages."""
+    """Returns the pages of each group of tokens."""
     block_mask = metadata.block_mask
     return listed(block_mask.kv_num_blocks[0, 0], block_mask.kv_indices[0, 0])
 

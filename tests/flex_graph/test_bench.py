@@ -1,4 +1,4 @@
-"""The benchmark runs all variants, says how it came by its times, and keeps them."""
+"""The benchmark runs all variants, says how it got its times, and stores them."""
 
 import contextlib
 import io
@@ -20,14 +20,15 @@ LAYERS = 2
 
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
-    """(folder, what was printed) of a quick run on a tiny model."""
+    """Returns (folder, printed text) of a quick run on a tiny model."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     tiny = asdict(replace(FlexConfig.tiny(), num_layers=LAYERS))
     workload = FlexWorkload(**tiny, cached=(5, 40), num_gpu_blocks=32)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         for preset in ("narrow", "small"):
             patch.setattr(FlexWorkload, preset, lambda: workload)
-        # On a GPU: whose weights are read, and of how many blocks a request's metadata is built.
+        # These matter on a GPU: the model whose weights are read, and the blocks of a
+        # request's metadata.
         patch.setattr(FlexConfig, "llama_3_8b", FlexConfig.small)
         patch.setattr(step_limits, "BLOCKS", 64)
         patch.setattr(bench, "STEPS_IN_A_ROW", {True: 2, False: 3})
@@ -49,7 +50,7 @@ def test_every_variant_has_its_costs(accelerator, run):
     for cost in steps.values():
         assert cost["counts"]["h2d_pinned"] == 2 * accelerator.pin_memory
         assert min(cost["loop_us"], cost["device_us"], cost["host_us"]) > 0
-    if accelerator.modelled:  # A clock says other things on a machine that others use too.
+    if accelerator.modelled:  # Clocks are unreliable on a machine with other work.
         load_us = benchmark.LOAD_MS * 1e3
         assert steps["eager"]["host_us"] > load_us > steps["full"]["host_us"]
 

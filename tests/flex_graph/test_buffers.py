@@ -1,4 +1,4 @@
-"""The sizes of what outlives a step."""
+"""The sizes of the buffers that outlive a step."""
 
 from dataclasses import replace
 from math import prod
@@ -36,7 +36,8 @@ def test_they_are_made_in_these_sizes_and_say_that_nobody_has_anything(accelerat
 
 
 def of_the_longest_request(limits):
-    """As it was first: a row for every group of one request, a column for each of its pages."""
+    """Returns the first version's shape: a row for every group of one request, a column for each
+    page."""
     return (-(-limits.max_model_len // limits.q_block), limits.pages_per_seq)
 
 

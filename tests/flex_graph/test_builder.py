@@ -1,4 +1,4 @@
-"""The builder: one for the lifetime of the graphs, whatever the steps are."""
+"""The builder: one builder serves all steps of the graphs' lifetime."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from .tables import (
 )
 
 CAPTURED = 40
-"""Tokens."""
+"""The tokens of the captured size."""
 STEPS = {
     "as captured": Batch.shuffled([(1, 33), (1, 48), (9, 9)], num_tokens=CAPTURED),
     "longer": Batch.shuffled([(1, 70), (1, 70), (9, 70)], num_tokens=CAPTURED, seed=1),
@@ -93,7 +93,7 @@ def test_the_block_mask_is_a_view_of_the_buffers(accelerator):
 
 
 def test_all_steps_have_one_mask_function(accelerator):
-    """Another function would be another kernel to compile."""
+    """A new function would be a new kernel to compile."""
     builder = builder_of(accelerator)
     first, second = (
         builder.build(batch.common(accelerator)).block_mask.mask_mod
@@ -126,7 +126,7 @@ def sight(accelerator, mask_mod, batch):
 
 
 def inputs_of(accelerator, batch):
-    """Tensors of all rows that stay where they are, as a runner has them."""
+    """Returns tensors with all rows, at fixed addresses, as a runner has them."""
     return batch.in_all_rows().common(accelerator)
 
 
@@ -170,14 +170,14 @@ def test_trap_12_a_capture_is_for_the_longest_request_and_reads_no_length(accele
     graph.replay()
     expect_built(builder.buffers, STEPS["longer"], CAUSAL)
 
-    # By the lengths of the batch that it was captured with, pages of a longer one are missing.
+    # A graph captured with its batch's lengths would miss pages of a longer batch.
     batch.in_all_rows().copy_into(inputs)
     graph = captured(accelerator, builder, inputs, builder.build)
     STEPS["longer"].in_all_rows().copy_into(inputs)
     graph.replay()
     assert builder.buffers.kv_num_blocks[0].item() < 15
 
-    # And a length that the host reads can't be captured at all.
+    # A length that the host reads can't be captured at all.
     failing = accelerator.graph()
     with pytest.raises(RuntimeError), failing.capture():
         builder.build(replace(inputs, max_seq_len=inputs.seq_lens.max().item()))
@@ -198,7 +198,7 @@ def test_trap_13_builders_with_different_masks_do_not_mix(accelerator):
     with pytest.raises(AttributeError):
         far.mask = sliding_window(8)
 
-    # One builder, to which each layer tells its mask: the last one's lists are everybody's.
+    # If layers share one builder and set its mask, all of them get the last layer's lists.
     shared = PretendsToServeAllLayers(LIMITS, accelerator.device)
     of_layers = [shared.build_for(mask, batch.common(accelerator)) for mask in (CAUSAL, near.mask)]
     first, last = (listed(layer.kv_num_blocks, layer.kv_indices) for layer in of_layers)
@@ -216,7 +216,7 @@ def test_trap_7_a_mask_set_in_forward_is_not_in_the_lists(accelerator):
     metadata = builder_of(accelerator, window).build(batch.common(accelerator))
     assert listed(metadata.kv_num_blocks, metadata.kv_indices) == expected_pages(batch, window)
 
-    # As it was: the layer puts its window on what was built without one, and reads all the rest.
+    # Before the change the layer put its window on metadata without one, and read all the rest.
     late = builder_of(accelerator).build(batch.common(accelerator))
     late.block_mask.mask_mod = metadata.block_mask.mask_mod
     needed, read = (layer.kv_num_blocks.sum().item() for layer in (metadata, late))
@@ -292,7 +292,7 @@ BEYOND = {
 def test_trap_9_a_batch_beyond_the_limits_is_refused_before_anything_is_touched(
     accelerator, message
 ):
-    """Also a dummy batch, whose lengths are somebody's guess."""
+    """A dummy batch is refused too, since its lengths are only a guess."""
     builder, common = builder_of(accelerator), BEYOND[message]().common(accelerator)
     builder.build(STEPS["shared pages"].common(accelerator))
     unchanged = tuple(getattr(builder.buffers, name) for name in buffer_shapes(LIMITS))
@@ -301,7 +301,7 @@ def test_trap_9_a_batch_beyond_the_limits_is_refused_before_anything_is_touched(
 
 
 def test_trap_9_what_goes_unrefused_reads_another_requests_row(accelerator):
-    """A dummy batch of twice the longest length."""
+    """The dummy batch has twice the longest length."""
     batch = Batch.of([(1, 140, [1, 2, 3, 4, 5, 0, 0, 0, 0])], columns=9)
     beside = Batch.of([(1, 70, [1, 2, 3, 4, 5]), (1, 40, [6, 7, 8])])
     builder = builder_of(accelerator)

@@ -1,4 +1,4 @@
-"""What must not reach a graph, and what happens when a capture fails: nobody's step goes wrong."""
+"""Failed captures: what must not reach a graph, and steps that stay right after a failure."""
 
 import warnings
 import weakref
@@ -21,7 +21,7 @@ from .attention_only import LIMITS, AttentionOnly, Served
 
 
 def decodes(seq_lens, blocks=None):
-    """A batch of one token of each request, in blocks of its own if there are no others given."""
+    """Returns a batch of one token of each request, in `blocks`, or in blocks of their own."""
     num_pages = [LIMITS.pages_of(seq_len) for seq_len in seq_lens]
     table = np.ones((len(seq_lens), max(num_pages)), np.int32)
     free = iter(range(1, 1000))
@@ -88,7 +88,7 @@ def test_a_batch_that_cannot_be_is_refused_before_anything_is_touched(accelerato
     ):
         captured.step(batch)
     assert timeline.events == []
-    # Without another upload: what the graph reads is the last good batch.
+    # Without a new upload the graph still reads the last good batch.
     captured.captured[16].graph.replay()
     assert torch.equal(captured.captured[16].logits[: GOOD.num_tokens].cpu(), right)
 
@@ -138,7 +138,7 @@ def test_a_mask_of_one_s_own_is_captured_where_a_kernel_can_hold_it(accelerator)
 
 
 class WaitsIn(AttentionOnly):
-    """A layer that asks the device for a number, in steps of `size` tokens or fewer."""
+    """A model that reads a number from the device, in steps of `size` tokens or fewer."""
 
     size = LIMITS.max_num_batched_tokens
 
@@ -191,7 +191,7 @@ def test_another_try_captures_what_failed(accelerator, monkeypatch):
 
 
 def test_a_failed_capture_keeps_no_memory(accelerator):
-    """Nor does its error, which knows where it came from."""
+    """Its error keeps no memory either, although it has a traceback."""
     made = []
 
     class MakesMemory(AttentionOnly):
@@ -248,7 +248,7 @@ def test_a_failed_piece_leaves_pieces_of_other_sizes(accelerator, monkeypatch):
 
 
 def test_a_capture_inside_another_is_refused_before_anything_is_touched(accelerator):
-    """The other one goes on, and holds nothing of it."""
+    """The outer capture continues, and contains nothing of the refused one."""
     served = Served(accelerator)
     number = torch.zeros(1, device=accelerator.device)
     other = accelerator.graph()

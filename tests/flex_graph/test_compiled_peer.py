@@ -1,4 +1,4 @@
-"""What decode steps are compared with: a compiled PyTorch model in a process of its own."""
+"""The peer of decode steps: a compiled PyTorch model in a process of its own."""
 
 import pytest
 import torch
@@ -21,7 +21,8 @@ SHAPE = PeerShape(
 
 
 def whole_at_once(decoder, ids):
-    """[requests, tokens, vocabulary]: what one forward over all tokens [requests, tokens] gives."""
+    """Returns the logits of one forward over all tokens [requests, tokens]: [requests, tokens,
+    vocabulary]."""
     shape, (_, tokens) = decoder.shape, ids.shape
     sizes, repeats = shape.head_size, shape.num_heads // shape.num_kv_heads
     turn = decoder.cos[:tokens], decoder.sin[:tokens]

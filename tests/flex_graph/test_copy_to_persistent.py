@@ -1,4 +1,4 @@
-"""copy_to_persistent, and what becomes of a graph whose inputs move about in their memory."""
+"""copy_to_persistent, and graphs whose inputs move within their memory."""
 
 import pytest
 import torch
@@ -73,12 +73,12 @@ def test_what_does_not_fit_is_refused(accelerator, source, message):
 
 
 def with_strides_of_the_step(dst, src):
-    """As it was tried: packed as closely as the step's tensor is."""
+    """Copies with the strides of the step's tensor, as was tried first."""
     return dst.as_strided(src.shape, src.stride()).copy_(src)
 
 
 def replayed(accelerator, copy, steps):
-    """What a graph reads that was captured in the first step, after each of the others."""
+    """Returns what a graph reads after each step, when it was captured in the first one."""
     dst = zeros(accelerator, 3, 6)
     view = copy(dst, steps[0])
     read = torch.empty_like(view)

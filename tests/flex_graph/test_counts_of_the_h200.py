@@ -1,4 +1,4 @@
-"""What sim counts is what the H200 did: a decode step of 12 layers, in all variants."""
+"""Sim's counts match the H200: a decode step of 12 layers, in all variants."""
 
 import json
 
@@ -11,8 +11,8 @@ from solutions.measure.benchmark import record_step
 
 MEASURED = json.loads((ASSETS / "benchmarks" / "nvidia-h200" / "flex_graph.json").read_text())
 ON_THE_DEVICE = ("kernels", "d2d")
-"""A product is one kernel on sim, and on a GPU as many as its library finds best. And a graph may
-copy a few numbers on the device by a kernel."""
+"""Counts that may differ on a GPU. Its library chooses how many kernels a product takes, and a
+graph may copy a few numbers by a kernel; on sim a product is one kernel."""
 
 pytestmark = pytest.mark.sim
 

@@ -1,4 +1,4 @@
-"""The tables that three kernels make, against loops and against torch ops, step after step."""
+"""The tables that three kernels make, compared with loops and with torch ops, step after step."""
 
 from collections import Counter
 from dataclasses import replace
@@ -28,11 +28,11 @@ from .tables import (
 )
 
 WITH_GARBAGE = 10**6
-"""Where a build must write, and has not."""
+"""A number that a build should have overwritten, or must leave."""
 
 
 def built(accelerator, batch, mask=CAUSAL, limits=LIMITS, buffers=None):
-    """The buffers, after a build of this batch alone, or on top of others."""
+    """Returns the buffers after a build of this batch, in new buffers or in `buffers`."""
     buffers = buffers or PersistentBuffers(limits, accelerator.device)
     batch.in_all_rows(limits).copy_into(buffers)
     build_on_device(buffers, limits, mask, batch.num_tokens, max([0, *batch.seq_lens]))
@@ -46,7 +46,7 @@ def lists_of(buffers, num_tokens, limits=LIMITS):
 
 @pytest.fixture(scope="module")
 def used(accelerator):
-    """By mask, buffers in which each build finds what the one before it left."""
+    """Returns buffers for each mask, in which a build finds what the build before it left."""
     return {name: PersistentBuffers(LIMITS, accelerator.device) for name in MASKS}
 
 
@@ -97,7 +97,8 @@ def test_and_once_in_every_group_that_needs_it(accelerator):
 
 
 def test_a_block_counts_for_a_later_request_where_an_earlier_one_does_not_need_it(accelerator):
-    """The first one's window begins in its third page, behind the block that both have."""
+    """The first request's window begins in its third page, after the block that both requests
+    have."""
     batch = Batch.of([(1, 60, [7, 8, 3, 4]), (1, 10, [7])])
     buffers = built(accelerator, batch, sliding_window(20))
     assert lists_of(buffers, 2) == [[3, 4, 7]]
@@ -121,7 +122,7 @@ def test_a_group_needs_no_page_behind_its_last_query(accelerator):
     ids=["16", "17", "2 on both sides", "3 on both sides"],
 )
 def test_a_window_that_ends_at_a_pages_edge_reaches_no_further(accelerator, mask, pages):
-    """The groups are of the positions 31 to 46, 47 to 62, and 63."""
+    """The groups have the positions 31 to 46, 47 to 62, and 63."""
     batch = Batch.of([(33, 64, [1, 2, 3, 4])])
     assert lists_of(built(accelerator, batch, mask), 33) == pages == expected_pages(batch, mask)
 
@@ -151,7 +152,7 @@ def test_trap_4_a_list_ends_with_minus_one_which_a_kernel_may_load_ahead(acceler
 
 
 def test_a_full_list_has_room_for_its_end(accelerator):
-    """As many pages as a group can have: as many requests as tokens, all of the longest."""
+    """The group has the most pages: as many requests as tokens, all of the greatest length."""
     limits = replace(LIMITS, max_num_seqs=16, num_gpu_blocks=81)
     batch = Batch.shuffled([(1, 70)] * 16, limits)
     buffers = built(accelerator, batch, limits=limits)
@@ -187,7 +188,7 @@ def test_trap_6_a_step_of_nobody_lists_nothing(accelerator):
 def test_trap_3_a_row_is_as_long_as_the_cache_and_there_are_as_many_as_there_can_be_requests(
     accelerator,
 ):
-    """A graph that maps by a tensor of the step's own goes on reading the one of its capture."""
+    """A graph that maps by a step's own tensor would keep reading the tensor of its capture."""
     buffers = PersistentBuffers(LIMITS, accelerator.device)
     first, second = Batch.of([(1, 20, [3, 4])]), Batch.of([(1, 20, [4, 3]), (1, 9, [20])])
     block = on_device(accelerator, [3])
@@ -252,7 +253,7 @@ def test_each_token_alone_lists_the_pages_that_it_sees_itself(accelerator):
 
 
 def test_a_request_that_goes_on_keeps_what_is_in_its_row(accelerator):
-    """What was not changed is not written: here an entry that nobody but this test has changed."""
+    """Unchanged entries are not written: this test changes such an entry, and it stays."""
     buffers = built(accelerator, Batch.of([(1, 20, [3, 4]), (1, 20, [5, 6])]))
     buffers.physical_to_logical[:2, [3, 5]] = WITH_GARBAGE
     built(accelerator, Batch.of([(1, 33, [3, 4, 9]), (1, 20, [5, 7])]), buffers=buffers)
@@ -303,7 +304,7 @@ def test_the_host_returns_at_once(accelerator):
 
 @pytest.mark.gpu
 def test_many_requests_with_many_pages_step_after_step(accelerator):
-    """There programs run beside each other, and blocks that they share are what they race for."""
+    """Programs run in parallel on a GPU, and race for the blocks that they share."""
     limits = replace(
         LIMITS,
         max_num_seqs=200,

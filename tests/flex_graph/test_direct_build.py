@@ -1,4 +1,4 @@
-"""The pages of each group in torch ops, against loops."""
+"""The pages of each group in torch ops, compared with loops."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def test_the_pages_are_those_that_loops_find_in_ascending_order(accelerator, nam
 
 @pytest.mark.parametrize("name", MASKS)
 def test_operators_build_the_tables_that_kernels_build(accelerator, name):
-    """Step after step, in the same memory."""
+    """The builds run step after step in the same memory."""
     by_operators, by_kernels = (PersistentBuffers(LIMITS, accelerator.device) for _ in range(2))
     for lengths in ([(1, 33), (20, 70), (9, 9)], [(2, 17)], [(16, 16), (1, 50), (1, 70), (3, 5)]):
         batch = Batch.shuffled(lengths, num_tokens=40).in_all_rows()

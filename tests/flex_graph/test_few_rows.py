@@ -1,4 +1,4 @@
-"""Products of few tokens with a large weight, against PyTorch in double precision."""
+"""Products of few tokens with a large weight, compared with PyTorch in double precision."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from solutions.common.decoder.few_rows import COLUMNS, MOST_ROWS, ROWS, few_rows
 from tests.sync_free import claims
 
 TOLERANCE = {torch.bfloat16: 8e-3, torch.float16: 1e-3}
-"""Relative to the largest result."""
+"""The largest error relative to the largest result, by type."""
 
 
 def random_factors(accelerator, num_tokens, rows, columns, dtype=torch.bfloat16):

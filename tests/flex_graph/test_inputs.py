@@ -1,4 +1,4 @@
-"""What a step is given: two uploads, and nothing left of an earlier step where it matters."""
+"""The inputs of a step: two uploads, and nothing of an earlier step where it would be read."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def on_host(inputs):
 
 
 def expect_holds(found, batch):
-    """`found`: on_host of some inputs."""
+    """Checks `found`, the result of on_host for some inputs."""
     num_tokens, num_reqs = batch.num_tokens, len(batch.query_lens)
     block_size = LIMITS.block_size
     ends = np.cumsum(batch.query_lens)
@@ -204,7 +204,8 @@ def test_many_requests_with_many_blocks_are_no_more_work_for_python(accelerator)
     many = requests.batch([range(16_382, 16_384)] * 256)
 
     def work_of(batch):
-        """What sim does depends on what it did before."""
+        """Returns the Python instructions of an upload. Synchronises first, since sim's work
+        depends on earlier work."""
         accelerator.synchronize()
         return instructions_of(lambda: inputs.upload(replace(batch)), within="/solutions/")
 

@@ -1,4 +1,4 @@
-"""The sizes that follow from what a scheduler may schedule."""
+"""The sizes that follow from the scheduler's limits."""
 
 import pytest
 

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tables_of(accelerator, batch, limits=LIMITS):
-    """What a mask looks up, written by hand."""
+    """Returns the tables that a mask reads, written by hand."""
     tables, whole = PersistentBuffers(limits, accelerator.device), batch.in_all_rows(limits)
     whole.copy_into(tables)
     decoded = np.array(whole.seq_lens) - np.array(whole.query_lens)
@@ -38,7 +38,7 @@ def tables_of(accelerator, batch, limits=LIMITS):
 
 
 def sight(accelerator, batch, mask, limits=LIMITS):
-    """[num_tokens, num_slots] bool: the mask of every token and every slot."""
+    """Returns the mask of every token and every slot, [num_tokens, num_slots] bool."""
     mask_mod = paged_mask_mod(mask, tables_of(accelerator, batch, limits), limits)
     first = on_device(accelerator, [[0]])
     q = on_device(accelerator, np.arange(batch.num_tokens)[:, None])
@@ -100,7 +100,8 @@ def test_a_mask_of_ones_own_is_asked_by_position_and_by_the_rest_of_the_mask(acc
 
 
 def test_it_is_never_asked_beyond_the_longest_request(accelerator):
-    """Of other requests' blocks and of filling tokens, where it might look outside its tables."""
+    """A mask may read outside its tables for positions past the longest request, so it must not be
+    called for other requests' blocks or for padding tokens."""
     asked = []
 
     def note(b, h, q, kv):
@@ -230,7 +231,8 @@ print("traced")
 
 
 def test_it_can_be_compiled_and_evaluated_on_tensors_of_indices_alike():
-    """In a process of its own: PyTorch's compiler changes how others in its process wait."""
+    """The test runs in a process of its own: PyTorch's compiler changes how other code in its
+    process waits."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path}
     result = subprocess.run(

@@ -1,4 +1,5 @@
-"""The decoder, step by step over a paged cache, against one that is given whole requests."""
+"""The decoder that runs step by step over a paged cache, compared with one that gets whole
+requests."""
 
 from dataclasses import replace
 
@@ -19,19 +20,19 @@ from .reference_model import ReferenceModel
 from .shared_prefixes import SharingRequests
 
 TOLERANCE = 1e-4
-"""Of logits around 1, in float32."""
+"""The largest error of logits around 1, in float32."""
 LIMITS = Limits(max_num_seqs=4, max_num_batched_tokens=64, max_model_len=64, num_gpu_blocks=24)
 
 
 class ComparedRequests:
-    """Requests that a model serves, step by step: every step's logits are compared."""
+    """Requests that a model serves step by step; every step's logits are compared."""
 
     def __init__(self, accelerator, config=None, limits=LIMITS, masks=None):
         config = config or FlexConfig.tiny()
         self.limits, self.requests = limits, Requests(limits)
         self.model = Decoder(config, limits, accelerator.device)
         self.model.mask_of.update(masks or {})
-        # A block holds what whoever had it before left there.
+        # A block holds what its previous request left there.
         for layer in self.model.layers.values():
             layer.attention.cache.key.fill_(3.0)
             layer.attention.cache.value.fill_(-3.0)
@@ -43,7 +44,7 @@ class ComparedRequests:
         }
 
     def forward(self, num_tokens, max_seq_len):
-        """[num_tokens, vocab_size] of what was uploaded last."""
+        """Returns the logits of the batch that was uploaded last, [num_tokens, vocab_size]."""
         common = self.inputs.common(num_tokens, max_seq_len)
         built = {mask: builder.build(common) for mask, builder in self.builders.items()}
         metadata = {name: built[mask] for name, mask in self.model.mask_of.items()}
@@ -57,7 +58,7 @@ class ComparedRequests:
         self.expect(logits.cpu(), scheduled)
 
     def expect(self, logits, scheduled):
-        """Of each request's tokens, in the order of the batch."""
+        """Checks the logits of each request's tokens, in the order of the batch."""
         items = scheduled.items() if isinstance(scheduled, dict) else enumerate(scheduled)
         row = 0
         for request, part in items:
@@ -70,7 +71,7 @@ class ComparedRequests:
 
 
 def expect_served(served):
-    """A prompt at once, one in chunks of any size, decodes, all of them mixed; in any order."""
+    """Serves and checks a whole prompt, a prompt in chunks, and decodes, mixed and in any order."""
     served.step([range(0, 21)])
     served.step([range(21, 22), range(0, 5)])
     served.step({1: range(5, 33), 0: range(22, 23), 2: range(0, 16)})
@@ -107,7 +108,7 @@ def test_layers_with_windows_among_others(accelerator):
 
 
 def test_a_mask_of_ones_own(accelerator):
-    """Every second key is hidden, but for a query's own."""
+    """Every second key is hidden, except a query's own."""
     every_second = Mask(logical_mask_mod=lambda b, h, q, kv: (kv % 2 == 0) | (kv == q))
     served = ComparedRequests(accelerator, masks={"layers.0": every_second})
     served.step([range(0, 21)])
@@ -195,13 +196,13 @@ def test_a_layer_is_four_launches_besides_products_and_attention(accelerator):
 
 
 def kernels_of_product(accelerator, weight, num_tokens=29):
-    """One, or more where the library splits it."""
+    """Returns how many kernels a product takes: one, or more if the library splits it."""
     rows = torch.ones(num_tokens, weight.shape[1], dtype=weight.dtype, device=weight.device)
     return claims.counts_of(accelerator, lambda: F.linear(rows, weight))["kernels"]
 
 
 def test_a_graph_of_the_whole_step_serves_other_batches(accelerator):
-    """With memory of its own for what lies between the layers."""
+    """The graph has its own memory for values between the layers."""
     served = ComparedRequests(accelerator, replace(FlexConfig.tiny(), windows=(None, 7)))
     served.forward(40, LIMITS.max_model_len)
     graph = accelerator.graph()

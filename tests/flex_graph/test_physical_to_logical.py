@@ -1,4 +1,4 @@
-"""The way back from a block to its place in a request, in torch ops."""
+"""The map from a block to its place in a request, in torch ops."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""One capture, then replays with batches of all kinds: each right, and nothing ever moves."""
+"""Replays of one capture with batches of all kinds: each is right, and no memory moves."""
 
 from dataclasses import replace
 
@@ -18,12 +18,12 @@ REPLAYS = 200
 LARGE_LIMITS = Limits(
     max_num_seqs=16, max_num_batched_tokens=256, max_model_len=500, num_gpu_blocks=400
 )
-"""16 groups, and more tokens than FlexAttention splits the keys for."""
+"""Limits with 16 groups, and more tokens than FlexAttention splits the keys for."""
 LOOK_INSIDE_EVERY = 20
 
 
 def memory_of(served):
-    """Address, shape and strides of all that a graph reads or writes and doesn't own."""
+    """Returns address, shape and strides of all tensors that a graph uses and doesn't own."""
     tensors = [*served.model.tensors(), *tensors_in(served.runner.inputs)]
     for builder in served.runner.builders.values():
         tensors += tensors_in(builder.buffers)
@@ -56,7 +56,7 @@ def expect_right_replays(accelerator, served, replays):
 
 
 def counted_step(accelerator, runner, batch):
-    """One launch, two uploads, and the host waits for nothing."""
+    """Runs a step, and checks that it takes one launch and two uploads, and no wait."""
     with debubble.record(accelerator) as timeline:
         found = runner.step(batch)
     counts = timeline.counts()
@@ -72,19 +72,19 @@ def counted_step(accelerator, runner, batch):
 
 
 def test_200_replays_of_one_capture_are_right_in_both_types(accelerator):
-    """Layers of both types read one metadata."""
+    """Layers of both types share one metadata."""
     limits = LIMITS if accelerator.modelled else LARGE_LIMITS
     expect_right_replays(accelerator, Served(accelerator, limits=limits, kinds=BOTH_TYPES), REPLAYS)
 
 
 def test_replays_of_several_groups_of_tokens(accelerator):
-    """The last group is never full."""
+    """The last group is never full, as in most steps."""
     served = Served(accelerator, limits=WIDE_LIMITS, kinds=FLOAT32, seed=1)
     expect_right_replays(accelerator, served, replays=25)
 
 
 def test_replays_where_each_token_is_alone(accelerator):
-    """Batches of prefills and decodes alike, and some of them shorter than what was captured."""
+    """The batches are prefills and decodes, and some are shorter than the captured size."""
     limits = replace(WIDE_LIMITS, q_block=ALONE)
     served = Served(accelerator, limits=limits, kinds=BOTH_TYPES, seed=2)
     expect_right_replays(accelerator, served, replays=25)
@@ -96,7 +96,7 @@ VARIANTS = ("eager", "piecewise", "piecewise_built", "full")
 
 @pytest.fixture(scope="module")
 def model_steps(accelerator):
-    """One model, whose layers see differently far, in all variants."""
+    """Returns one model, whose layers have different windows, in all variants."""
     step = FlexStep(MODEL, LIMITS, accelerator.device, "full", capture_sizes=[4, 16])
     for variant in VARIANTS:
         step.use(variant)
@@ -105,7 +105,7 @@ def model_steps(accelerator):
 
 
 def test_a_model_s_tokens_are_the_same_in_all_variants(model_steps):
-    """Each writes the same keys to the same slots, so that a step can be taken in every one."""
+    """Each variant writes the same keys to the same slots, so a step can run in every one."""
     serving = Serving(LIMITS, seed=2)
     for _ in range(8):
         batch, _ = serving.next_step(LIMITS.max_num_batched_tokens)

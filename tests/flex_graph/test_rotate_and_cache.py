@@ -1,4 +1,4 @@
-"""Rotary positions and the cache write against PyTorch in double precision."""
+"""Rotary positions and the cache write, compared with PyTorch in double precision."""
 
 import math
 
@@ -18,14 +18,15 @@ from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
-"""Absolute, of numbers around 1."""
+"""The largest absolute error of numbers around 1, by type."""
 LEFT_THERE = 7.0
-"""In every slot at first."""
+"""The initial value of every slot."""
 NUM_BLOCKS, PAGE, POSITIONS = 4, 16, 300
 
 
 def random_args(accelerator, num_tokens, heads, size, dtype=torch.float32):
-    """`heads`: (query, KV) heads. Slots are shuffled, positions are anything."""
+    """Returns random arguments. `heads` are (query, KV) heads. Slots are shuffled, positions are
+    arbitrary."""
     num_heads, num_kv_heads = heads
     random = torch.Generator().manual_seed(1)
     qkv = torch.randn(num_tokens, (num_heads + 2 * num_kv_heads) * size, generator=random)
@@ -45,7 +46,7 @@ def random_args(accelerator, num_tokens, heads, size, dtype=torch.float32):
 
 
 def turned(heads, positions, theta=500_000.0):
-    """[T, H, D]: each pair of numbers as a complex one, turned by its angle."""
+    """Returns [T, H, D] with each pair of numbers, as a complex number, rotated by its angle."""
     heads = heads.cpu().double()
     half = heads.shape[-1] // 2
     rates = theta ** (-torch.arange(half, dtype=torch.float64) / half)
@@ -56,7 +57,7 @@ def turned(heads, positions, theta=500_000.0):
 
 
 def expect_right(args, call=rotate_and_cache):
-    """Calls it, and looks at every number that it may have touched."""
+    """Calls the op, and checks every number that it may have changed."""
     cache, num_heads = args["cache"], args["num_heads"]
     num_kv_heads, size = cache.key.shape[2:]
     qkv = args["qkv"].cpu().clone()
@@ -183,7 +184,8 @@ def test_a_graph_reads_positions_and_slots_of_its_replay(accelerator):
 
 @pytest.fixture
 def far_apart(accelerator, monkeypatch):
-    """far_apart(place, size): that part of memory for 2**32 numbers and some, in float16."""
+    """Returns far_apart(place, size): that part of a memory with more than 2**32 float16
+    numbers."""
     only_the_kernels(accelerator, monkeypatch, "solutions.common.decoder.rotate_and_cache")
     numbers = address_space(accelerator, torch.float16)
     return lambda place, size: numbers[place : place + size]
@@ -191,7 +193,7 @@ def far_apart(accelerator, monkeypatch):
 
 @pytest.mark.gpu_memory(9)
 def test_offsets_in_a_large_cache_have_64_bits(accelerator, far_apart):
-    """Below the cache there is memory too, which an offset of 32 bits would reach by mistake."""
+    """Memory lies below the cache too, which a 32-bit offset would reach by mistake."""
     args = random_args(accelerator, 3, (2, 1), 16, torch.float16)
     device = far_apart(0, 1).device
     args |= {name: args[name].to(device) for name in ("qkv", "positions", "cos_sin")}

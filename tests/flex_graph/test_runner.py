@@ -1,4 +1,5 @@
-"""The runner: which graph a step takes, what it costs the host, and what a capture leaves alone."""
+"""The runner: the graph of a step, its cost on the host, and the memory that a capture leaves
+unchanged."""
 
 from dataclasses import replace
 
@@ -46,14 +47,14 @@ def test_a_size_that_no_step_has_is_refused(accelerator, size):
 
 @pytest.fixture(scope="module")
 def served(accelerator):
-    """With graphs for 2 and 5 tokens; more of them run eagerly."""
+    """Returns a runner with graphs for 2 and 5 tokens; larger steps run eagerly."""
     served = Served(accelerator, capture_sizes=[5, 2, 5])
     served.runner.capture_model()
     return served
 
 
 def step_of(served, num_tokens):
-    """The next batch of so many tokens, and what it must give."""
+    """Returns the next batch of `num_tokens` tokens, and its expected results."""
     batch, scheduled = served.serving.next_step(num_tokens)
     while batch.num_tokens != num_tokens:
         served.expected(scheduled)
@@ -82,7 +83,7 @@ def test_a_step_takes_the_smallest_graph_that_holds_it(accelerator, served, num_
 
 
 class Noting:
-    """All that a runner may know of a builder, and what it asked for."""
+    """A builder with only the methods that a runner may use; it notes the calls."""
 
     def __init__(self, limits, device, mask):
         self.builder = FlexAttentionMetadataBuilder(limits, device, mask)
@@ -158,7 +159,7 @@ def test_a_capture_in_the_middle_of_serving_changes_nobody_s_cache(accelerator):
 
 
 class SlotsAlone(AttentionOnly):
-    """A model that gives, instead of logits, where it would write."""
+    """A model that returns the slots to which it would write, instead of logits."""
 
     def forward(self, inputs, attn_metadata):
         return inputs.slot_mapping.clone()
@@ -206,7 +207,7 @@ def test_layers_of_one_mask_share_a_builder_and_its_metadata(accelerator):
 
 
 class NotingModel(AttentionOnly):
-    """Notes what metadata its layers were given."""
+    """A model that notes the metadata of its layers."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

@@ -1,4 +1,4 @@
-"""What a scheduler hands over: derived numbers, and sentences for batches that cannot be."""
+"""Scheduled batches: derived numbers, and errors for impossible batches."""
 
 from dataclasses import replace
 
@@ -16,7 +16,8 @@ def numbers(*values):
 
 
 def make_batch(**changes):
-    """A prompt's first 5 tokens, 17 tokens behind 15 computed ones, a decode behind 99."""
+    """Returns a batch: a prompt's first 5 tokens, 17 tokens after 15 computed ones, a decode after
+    99."""
     table = np.full((3, 7), -9, np.int32)
     table[0, :1], table[1, :2], table[2] = 7, (5, 3), range(10, 17)
     batch = ScheduledBatch(

@@ -1,4 +1,4 @@
-"""The gates of an MLP against PyTorch in double precision."""
+"""The gates of an MLP, compared with PyTorch in double precision."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 
 TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}
-"""Relative to the largest result."""
+"""The largest error relative to the largest result, by type."""
 
 
 def random_input(accelerator, num_tokens, size, dtype=torch.float32):

@@ -1,4 +1,4 @@
-"""One step in all variants: the same tokens, and what each makes the host do."""
+"""One step in all variants: equal tokens, and what each variant makes the host do."""
 
 from dataclasses import replace
 
@@ -15,13 +15,14 @@ from .serving import Serving
 
 CONFIG = replace(FlexConfig.tiny(), windows=(None, 20))
 GRAPHS = {"eager": 0, "piecewise": 3, "piecewise_built": 3, "full": 1, "mask_once": 1}
-"""Of a step of two layers."""
+"""The number of graphs of a step with two layers."""
 WAITS = ("eager", "piecewise")
 
 
 @pytest.fixture(scope="module")
 def step(accelerator):
-    """Warm in all variants: the first batch of a process may compile."""
+    """Returns a step that is warmed up in all variants, since the first batch of a process may
+    compile."""
     step = FlexStep(CONFIG, LIMITS, accelerator.device, capture_sizes=[8])
     for variant in VARIANTS:
         step.use(variant)
@@ -69,7 +70,7 @@ def test_as_it_was_a_step_is_refused_where_syncs_are(step, variant):
 
 
 def test_all_variants_give_the_same_whatever_their_order(step):
-    """Also "mask_once", which is given each batch twice, and another one in between."""
+    """The variant "mask_once" gets each batch twice, with a different batch in between."""
     for batch in batches(3, 3):
         step.use("eager")
         right = step.run(batch).cpu()
@@ -80,7 +81,7 @@ def test_all_variants_give_the_same_whatever_their_order(step):
 
 
 def test_a_mask_made_once_is_not_made_again_for_the_same_batch(accelerator, step):
-    """What a full graph's build costs the device is the difference."""
+    """The difference is the device's cost of a full graph's build."""
     step.use("mask_once")
     first, second = batches(4, 2)
     step.run(first)
@@ -95,7 +96,7 @@ def test_a_mask_made_once_is_not_made_again_for_the_same_batch(accelerator, step
 
 
 def test_a_mask_made_once_is_made_again_behind_an_eager_step(accelerator, step):
-    """That one's mask lies in the same memory."""
+    """The eager step's mask lies in the same memory."""
     step.use("mask_once")
     (batch,) = batches(5, 1)
     right = step.run(batch).cpu()
@@ -108,7 +109,7 @@ def test_a_mask_made_once_is_made_again_behind_an_eager_step(accelerator, step):
 
 
 def test_steps_queued_behind_a_busy_device_are_all_right(accelerator, step):
-    """More of them than can be staged at once."""
+    """More steps are queued than can be staged at once."""
     step.use("full")
     several = batches(7, 4)
     right = [step.run(batch).cpu() for batch in several]

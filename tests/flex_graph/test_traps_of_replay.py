@@ -1,6 +1,6 @@
-"""What went wrong upstream in replays, in review or after the merge (vLLM #36298).
+"""Faults of replays found upstream, in review or after the merge (vLLM #36298).
 
-Each test runs naive code too and shows that it misbehaves, where ours does not.
+Each test also runs naive code and shows that it misbehaves, while ours does not.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ from .attention_only import FLOAT32, LIMITS, AttentionOnly, Served
 
 WINDOW = sliding_window(10)
 SHORT = LIMITS.block_size
-"""A length of one page, where others have up to three."""
+"""A length of one page; other requests have up to three."""
 
 
 def captured(accelerator, runner_class=GraphRunner, **options):
@@ -32,11 +32,11 @@ def captured(accelerator, runner_class=GraphRunner, **options):
     return served
 
 
-# Cause 1: warm-up and capture with other lengths.
+# Cause 1: warm-up and capture with different lengths.
 
 
 class KeptPages(FlexAttentionMetadataBuilder):
-    """Naive: its mask looks at a table as wide as the lengths of the step need."""
+    """A naive builder: its mask reads a table that is as wide as the step's lengths need."""
 
     def build(self, common):
         metadata = super().build(common)
@@ -58,7 +58,7 @@ class KeptPages(FlexAttentionMetadataBuilder):
 
 
 class WarmUpIsShort(GraphRunner):
-    """Naive: other lengths in the warm-up than in the capture."""
+    """A naive runner: its warm-up has different lengths than its capture."""
 
     def _capture(self, common):
         return super()._capture(replace(common, max_seq_len=LIMITS.max_model_len))
@@ -72,8 +72,8 @@ def test_cause_1_a_warm_up_with_other_lengths_leaves_compilation_to_the_capture(
 
     with pytest.raises(CaptureError, match="would have to be compiled for 16 query tokens"):
         capture(WarmUpIsShort, KeptPages)
-    # With the same lengths in both even such a mask can be captured; ours needs no more than that
-    # its builder is told that there is a capture.
+    # With equal lengths in both even such a mask can be captured. Ours only needs its builder
+    # to know that there is a capture.
     capture(GraphRunner, KeptPages)
     assert all(capture(WarmUpIsShort, FlexAttentionMetadataBuilder).steps(4))
 
@@ -82,7 +82,7 @@ def test_cause_1_a_warm_up_with_other_lengths_leaves_compilation_to_the_capture(
 
 
 class NewTensors(before.FlexAttentionMetadataBuilder):
-    """Naive: makes the mask before the graph, and in new tensors, as it always had."""
+    """A naive builder: it makes the mask before the graph, but in new tensors, as it always had."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -95,14 +95,14 @@ class NewTensors(before.FlexAttentionMetadataBuilder):
 
 
 def test_cause_2_a_graph_goes_on_reading_the_tensors_of_its_capture(accelerator):
-    """The same graph, and metadata made before it in both."""
+    """Both capture the same graph, and make the metadata before it."""
     assert not any(captured(accelerator, MaskOnceRunner, builder_class=NewTensors).steps(4))
     assert all(captured(accelerator, MaskOnceRunner).steps(4))
 
 
 @pytest.mark.sim
 def test_cause_2_or_memory_that_is_somebody_else_s_by_now(accelerator):
-    """On a GPU nobody sees it; what is read there can be anything."""
+    """A GPU reports nothing; what it reads there can be anything."""
     served = captured(accelerator, MaskOnceRunner, builder_class=NewTensors)
     (builder,) = served.runner.builders.values()
     batch, expected = served.next_step()
@@ -113,11 +113,11 @@ def test_cause_2_or_memory_that_is_somebody_else_s_by_now(accelerator):
     assert {hazard.kind for hazard in timeline.hazards} == {"graph_input_freed"}
 
 
-# Cause 3, and trap 7: what a layer does in its forward.
+# Cause 3, and trap 7: work of a layer in its forward.
 
 
 class MaskOfTheLayer(AttentionOnly):
-    """Naive: the layer has a window of its own, and makes a mask for it in its forward."""
+    """A naive model: each layer has a window, and makes a mask for it in its forward."""
 
     def __init__(self, limits, device, kinds):
         super().__init__(limits, device, kinds)
@@ -146,7 +146,7 @@ def test_trap_7_a_mask_that_a_layer_makes_in_its_forward_cannot_be_captured(acce
 
 
 class StridesOfTheStep(FlexAttentionMetadataBuilder):
-    """Naive: the persistent memory, with the strides of the step's tensor."""
+    """A naive builder: it uses the persistent memory, but with the strides of the step's tensor."""
 
     def _copy(self, common):
         super()._copy(common)
@@ -155,7 +155,8 @@ class StridesOfTheStep(FlexAttentionMetadataBuilder):
 
 
 class TableOfTheStep(MaskOnceRunner):
-    """Hands on as many columns of the table as the longest request of the step has pages."""
+    """A runner that passes on as many columns of the table as the step's longest request has
+    pages."""
 
     def _metadata(self, common, for_capture=False):
         columns = self.limits.pages_of(common.max_seq_len)
@@ -164,7 +165,7 @@ class TableOfTheStep(MaskOnceRunner):
 
 
 def test_trap_2_rows_lie_where_the_graph_captured_them_whatever_the_step_s_strides(accelerator):
-    """Tables of up to six columns, few of which a step needs."""
+    """The tables have up to six columns, of which a step needs few."""
     limits = replace(LIMITS, max_model_len=6 * LIMITS.block_size, num_gpu_blocks=25)
 
     def found(**options):
@@ -175,7 +176,7 @@ def test_trap_2_rows_lie_where_the_graph_captured_them_whatever_the_step_s_strid
 
 
 class LengthOfTheCapture(FlexAttentionMetadataBuilder):
-    """Naive: the Python number of the batch that was captured, for ever."""
+    """A naive builder: it keeps the length of the captured batch, a Python number, forever."""
 
     def build_for_cudagraph_capture(self, common):
         return self.build(common)
@@ -198,7 +199,7 @@ def test_the_longest_request_of_a_capture_is_no_limit_for_replays(accelerator):
 
 
 def test_trap_8_the_number_of_requests_compiles_nothing_anew(accelerator):
-    """Tensors of the step's size compile again for one request, since 1 is a size of its own."""
+    """Tensors of the step's size compile again for one request, since 1 is a special size."""
 
     def compilations(builder_class, own):
         kinds = {"layer": (torch.float32, Mask(logical_mask_mod=own))}
@@ -213,7 +214,7 @@ def test_trap_8_the_number_of_requests_compiles_nothing_anew(accelerator):
             counts.append(accelerator.flex_compilations - so_far)
         return counts
 
-    # Masks with code of their own, so that nobody has compiled them yet.
+    # The masks have new code, so that they are not compiled yet.
     naive = compilations(before.FlexAttentionMetadataBuilder, lambda b, h, q, kv: kv >= 0)
     ours = compilations(FlexAttentionMetadataBuilder, lambda b, h, q, kv: q >= 0)
     assert naive == [1, 0, 0, 1]
@@ -229,7 +230,7 @@ def test_trap_9_no_dummy_request_is_longer_than_a_request_can_be(accelerator, to
         profile_batch(4, 40, LIMITS),
         seq_lens=np.full(4, longest, np.int32),
     )
-    assert naive.positions.max() >= len(angles)  # An illegal access, or somebody else's angles.
+    assert naive.positions.max() >= len(angles)  # An illegal access, or other angles.
     with pytest.raises(ValueError, match=f"profile_seq_lens {longest}: .* max_model_len.* 48"):
         served.runner._warmup_and_capture(4, longest)
     for num_tokens in (1, 4, 16):
@@ -238,7 +239,7 @@ def test_trap_9_no_dummy_request_is_longer_than_a_request_can_be(accelerator, to
 
 
 class AsksForTheLongest(FlexAttentionMetadataBuilder):
-    """Naive: the exact length, from the device."""
+    """A naive builder: it reads the exact length from the device."""
 
     def build_for_cudagraph_capture(self, common):
         return self.build(replace(common, max_seq_len=int(common.seq_lens.max().item())))
@@ -253,7 +254,8 @@ def test_trap_12_a_capture_asks_the_device_for_no_length(accelerator):
 
 
 class OneBuilder(GraphRunner):
-    """Naive: one builder for layers of several masks; each tells it what it sees, then builds."""
+    """A naive runner: layers with several masks share one builder; each sets its mask, then
+    builds."""
 
     def _metadata(self, common, for_capture=False):
         builder, metadata = next(iter(self.builders.values())), {}
@@ -274,6 +276,6 @@ def test_trap_13_what_one_layer_sees_is_not_what_another_one_gets(accelerator):
         for name, of_layer in zip(expected, found, strict=True):
             if (of_layer - expected[name]).abs().max() > 1e-2:
                 wrong.add(name)
-    # The last layer's pages are what all of them get.
+    # All layers get the last layer's pages.
     assert wrong == {"float32"}
     assert all(captured(accelerator, kinds=kinds).steps(12))

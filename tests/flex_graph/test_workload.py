@@ -1,4 +1,4 @@
-"""Requests as tests and benchmarks have them: tokens that can be told again, blocks, garbage."""
+"""The requests of tests and benchmarks: reproducible tokens, blocks, and garbage."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A KV cache of random bytes on both sides, and what transfers must make of it."""
+"""A KV cache of random bytes on both sides, and the expected bytes after transfers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 
 GUARD = 1
-"""Rows before and behind each tensor that no transfer may touch."""
+"""The rows before and after each tensor that no transfer may touch."""
 
 
 class KVCase:
-    """A group for each factor, of `num_tensors` tensors whose pages take turns.
+    """A cache with one group for each factor, of `num_tensors` tensors whose pages alternate.
 
-    `apply` does plainly, on copies, what a transfer does; `expect` compares all that there is, with
-    the blocks that nobody named and the rows around the tensors.
+    `apply` does the work of a transfer plainly, on copies. `expect` compares everything, including
+    untransferred blocks and the rows around the tensors.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class KVCase:
         self.accelerator = accelerator
         self.random = torch.Generator().manual_seed(seed)
         self.wholes: list[tuple[torch.Tensor, torch.Tensor]] = []
-        """GPU and CPU tensors with the rows around them, in the order of groups and tensors."""
+        """The GPU and CPU tensors with the rows around them, in the order of groups and tensors."""
         self.groups = []
         for factor in factors:
             pairs = []
@@ -49,7 +49,8 @@ class KVCase:
         self.expected = [(gpu.cpu(), cpu.clone()) for gpu, cpu in self.wholes]
 
     def blocks(self, num_cpu_blocks: int, mapping: str = "random", skip: int = 0):
-        """GPU and CPU ids for each group: so many CPU blocks, all of them but `skip` sub-blocks."""
+        """Returns GPU and CPU ids for each group: `num_cpu_blocks` CPU blocks, and their sub-blocks
+        except the first `skip`."""
         gpu_lists, cpu_lists = [], []
         for group in self.groups:
             num_gpu_blocks = num_cpu_blocks * group.block_size_factor - skip
@@ -71,7 +72,7 @@ class KVCase:
                     target.copy_(source)
 
     def expect(self) -> None:
-        """Waits for the device."""
+        """Waits for the device, and compares all bytes."""
         self.accelerator.synchronize()
         for (gpu, cpu), (right_gpu, right_cpu) in zip(self.wholes, self.expected, strict=True):
             assert torch.equal(gpu.cpu(), right_gpu)

@@ -11,7 +11,7 @@ import torch
 from debubble.accelerator import current
 
 GUARD = 32
-"""Bytes between two pieces, at least."""
+"""The least number of bytes between two pieces."""
 ALIGNED = 16
 
 FACTS_SIZES = [8, 4096, 8192, 8200, 16384, 4088] * 8
@@ -19,16 +19,16 @@ FACTS_SIZES = [8, 4096, 8192, 8200, 16384, 4088] * 8
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Pieces of a source to copy to places of a target, both flat uint8 tensors."""
+    """Pieces of a source to copy to places of a target, which are flat uint8 tensors."""
 
     source: torch.Tensor
     target: torch.Tensor
     src_addrs: torch.Tensor
     dst_addrs: torch.Tensor
     sizes: torch.Tensor
-    """CPU int64 [N], as the next ones are: pageable, unless they were pinned."""
+    """[N] int64 on the CPU, like `src_addrs` and `dst_addrs`; pageable, unless they were pinned."""
     expected: torch.Tensor
-    """What all of the target holds afterwards: between the pieces what it held before."""
+    """The whole target after the copy; bytes between the pieces are unchanged."""
     untouched: torch.Tensor
 
     @property
@@ -41,11 +41,12 @@ class Swap:
 
     @property
     def pool_descriptors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """As a pool's buffer holds them: pinned, and the three numbers of a piece side by side."""
+        """Returns the descriptors as a pool's buffer holds them: pinned, and the three numbers of a
+        piece side by side."""
         return torch.stack(self.descriptors, dim=1).pin_memory().unbind(1)
 
     def expect_copied(self) -> None:
-        """Waits for the device."""
+        """Waits for the device, and checks the target."""
         assert torch.equal(self._held(), self.expected)
 
     def expect_untouched(self) -> None:
@@ -66,8 +67,9 @@ def swap(
     guard: int = GUARD,
     ordered: bool = False,
 ) -> Swap:
-    """Pieces of these sizes between host and device memory, in the source and in the target each in
-    an order of its own, or in that of the list. All lie at multiples of 16 bytes, plus `shift`."""
+    """Returns pieces of these sizes between host and device memory. Source and target have them in
+    a random order each, or in the list's order if `ordered`. All lie at multiples of 16 bytes, plus
+    `shift`."""
     random = np.random.default_rng(0)
     sizes = np.asarray(sizes, dtype=np.int64).reshape(-1)
     orders = [np.arange(len(sizes)) if ordered else random.permutation(len(sizes)) for _ in "ab"]
@@ -96,7 +98,7 @@ def swap(
 
 
 def _places(sizes: np.ndarray, order: np.ndarray, guard: int, shift: int) -> tuple[np.ndarray, int]:
-    """Where each piece begins, and how many bytes they need together."""
+    """Returns where each piece begins, and how many bytes they need together."""
     slots = -(-(sizes[order] + guard) // ALIGNED) * ALIGNED
     places = np.empty(len(sizes), dtype=np.int64)
     places[order] = np.cumsum(slots) - slots + GUARD + shift
@@ -104,7 +106,7 @@ def _places(sizes: np.ndarray, order: np.ndarray, guard: int, shift: int) -> tup
 
 
 def _in_memory(values: torch.Tensor, place, pinned: bool) -> torch.Tensor:
-    """A copy there."""
+    """Returns a copy of the values at this place."""
     if place != "host":
         return values.to(place)
     return values.pin_memory() if pinned else values.clone()

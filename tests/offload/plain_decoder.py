@@ -1,4 +1,5 @@
-"""What a served request must generate: one at a time, in float32, without blocks or slots."""
+"""The expected tokens of a served request, computed one at a time in float32, without blocks or
+slots."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from solutions.offload.serving_loop.serving import Server
 
 
 def generate(server: Server, prefix: int, token: int) -> list[int]:
-    """The tokens behind a prefix and one more token, with the server's weights."""
+    """Returns the tokens after a prefix and one more token, computed with the server's weights."""
     config, decoder = server.config, server.decoder
     seen = [list(layer.unbind(0)) for layer in prefix_of(server, prefix)]
     tokens = []
@@ -25,7 +26,8 @@ def generate(server: Server, prefix: int, token: int) -> list[int]:
 
 
 def prefix_of(server: Server, number: int) -> list[torch.Tensor]:
-    """[tokens, 2, num_kv_heads, head_size] of each layer, as they lie in CPU memory."""
+    """Returns the cached prefix of each layer, [tokens, 2, num_kv_heads, head_size], from CPU
+    memory."""
     config, hashes = server.config, server.hashes[number]
     blocks = server.manager.prepare_load(hashes)
     server.manager.complete_load(hashes)

@@ -1,4 +1,4 @@
-"""The curves of small copies: where they are drawn is what was measured."""
+"""The curves of small copies are drawn where they were measured."""
 
 import math
 
@@ -34,14 +34,14 @@ def pictures(draw):
 
 
 def curves(figure):
-    """[(colour, [(bytes, GB/s)])] of the paths."""
+    """Returns [(colour, [(bytes, GB/s)])] of the paths."""
     _, axes = figure.axes
     lines = [line for line in axes.lines if line.get_linestyle() == "-"]
     return [(line.get_color(), line.get_xydata().tolist()) for line in lines]
 
 
 def place_of(figure, nbytes, rate):
-    """In pixels from the top left corner."""
+    """Returns the place of a point in pixels from the top left corner."""
     x, y = figure.axes[1].transData.transform((nbytes, rate))
     return x / DOTS_PER_PIXEL, (figure.bbox.height - y) / DOTS_PER_PIXEL
 

@@ -1,4 +1,4 @@
-"""The handler as it was: the same bytes in the same order, by one DMA batch a transfer."""
+"""The handler before the change: the same bytes in the same order, by one DMA batch a transfer."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_the_bytes_are_the_same(accelerator, gpu_to_cpu, mapping):
 
 
 def test_it_waits_for_the_compute_stream_too(accelerator):
-    """Right, and slow: what is slow about it is how it copies."""
+    """The order is right; the handler is slow because of how it copies."""
     case = KVCase(accelerator, pages=[64], num_tensors=1, num_gpu=4, num_cpu=4)
     compute = accelerator.stream()
     handler = before.SingleDirectionOffloadingHandler(

@@ -1,4 +1,4 @@
-"""The benchmark runs both ways of loading, says how it came by its times, and keeps them."""
+"""The benchmark runs both ways of loading, says how it got its times, and stores them."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
 
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
-    """(folder, what was printed) of a quick run on a tiny model."""
+    """Returns (folder, printed text) of a quick run on a tiny model."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     tiny = ServingConfig.tiny()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):

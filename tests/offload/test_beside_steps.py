@@ -1,4 +1,4 @@
-"""What loads take from the steps beside them is measured on a GPU, and never made up."""
+"""The slowdown of steps by loads beside them is measured on a GPU, and never made up."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Where blocks lie: by a plain loop over blocks, sub-blocks and tensors."""
+"""The addresses of blocks, compared with a plain loop over blocks, sub-blocks and tensors."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def group_of(accelerator, factor, num_tensors=2, copied_bytes=None):
 
 
 def written(pieces):
-    """(GPU address, CPU address, bytes) of each descriptor."""
+    """Returns (GPU address, CPU address, bytes) of each descriptor."""
     rows = []
     for piece in pieces:
         table = np.full((3, piece.num_descriptors), -1, dtype=np.int64)
@@ -46,7 +46,7 @@ def written(pieces):
 
 
 def by_loop(group, blocks):
-    """The same, block by block and unmerged."""
+    """Returns the same descriptors, block by block and unmerged."""
     rows, factor = [], group.block_size_factor
     for pair in group.tensors:
         for place, gpu_block in enumerate(blocks.gpu.tolist()):
@@ -58,7 +58,7 @@ def by_loop(group, blocks):
 
 
 def bytes_of(rows):
-    """Which GPU byte belongs to which CPU byte."""
+    """Returns the CPU byte of each GPU byte."""
     return {gpu + i: cpu + i for gpu, cpu, size in rows for i in range(size)}
 
 
@@ -97,7 +97,7 @@ def test_neighbours_on_both_sides_are_one_piece(accelerator):
 
 
 def test_a_few_neighbours_by_chance_stay_apart(accelerator):
-    """Among pieces of one size, one that is longer would have a kernel cut them all."""
+    """A single longer piece among equal ones would make a kernel cut them all."""
     group = group_of(accelerator, 1)
     blocks = GroupBlocks(ids(2, 3, 4, 9, 10), ids(5, 6, 1, 2, 3), 0)
     assert [size for *_, size in written(pieces_of(group, blocks))] == [PAGE] * 5 * 2
@@ -116,7 +116,7 @@ def test_padding_keeps_neighbours_apart(accelerator):
 
 
 def test_nothing_is_merged_across_tensors(accelerator):
-    """The last block of one and the first of the next may be neighbours in memory by chance."""
+    """The last block of one tensor and the first of the next may be adjacent by chance."""
     gpu = torch.zeros((8, PAGE), dtype=torch.int8, device=accelerator.device)
     cpu = torch.zeros((8, PAGE), dtype=torch.int8, pin_memory=True)
     group = KVGroup([KVTensors(gpu[:4], cpu[:4]), KVTensors(gpu[4:], cpu[4:])])

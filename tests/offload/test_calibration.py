@@ -1,4 +1,5 @@
-"""What `debubble calibrate` measures of small copies: by which paths, and where it is kept."""
+"""The calibration of small copies by `debubble calibrate`: measured paths, and where it is
+stored."""
 
 from io import StringIO
 from types import SimpleNamespace
@@ -37,7 +38,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What a grid was asked for; its times are made up."""
+    """Returns the arguments of measured grids; the times are made up."""
     grids = []
 
     def measure_grid(accelerator, paths, sizes, counts, *, rounds, advance):
@@ -130,7 +131,7 @@ def test_it_is_kept_for_this_user_and_the_place_is_named(asked, cache):
 
 
 def test_a_cache_that_can_t_be_written_is_named_behind_what_was_found(asked, cache):
-    """A file stands where its folder would be."""
+    """A file exists in the place of the cache's folder."""
     cache_path("NVIDIA A30").parent.write_text("")
     console = printed(width=400)
     words = r"nvidia-a30.json can't be written, so nothing is kept: "

@@ -1,4 +1,4 @@
-"""A kernel's shorter launch, tried without a GPU on what stands for Triton's."""
+"""The shorter launch of a kernel, tested without a GPU on a stand-in for Triton's kernel."""
 
 from types import SimpleNamespace
 
@@ -26,7 +26,8 @@ class Kernel:
 
 
 class Compiled:
-    """What Triton gives back: it can be launched on a grid, or by all that a launch takes."""
+    """A compiled kernel as Triton returns it: launched on a grid, or with all of a launch's
+    arguments."""
 
     def __init__(self, number, launched):
         self.function, self.packed_metadata = f"function {number}", f"metadata {number}"

@@ -1,4 +1,4 @@
-"""What sim counts is what the H200 did: a prefix is loaded, by both variants."""
+"""Sim's counts match the H200: both variants load a prefix."""
 
 import json
 

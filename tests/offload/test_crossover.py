@@ -1,4 +1,4 @@
-"""What was measured: kept as data, read with suspicion, and asked which path is the fastest."""
+"""Measured crossovers: stored as data, validated when read, and used to choose the fastest path."""
 
 import json
 import math
@@ -29,14 +29,14 @@ A30 = "NVIDIA A30"
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """The user's cache directory, an empty one."""
+    """Returns the user's cache directory, which is empty."""
     monkeypatch.setattr(crossover_module.platformdirs, "user_cache_path", lambda _: tmp_path)
     return tmp_path / "crossover"
 
 
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
-    """A folder in the place of what is shipped: it has the default GPU's only."""
+    """Returns a folder in place of the shipped one; it has only the default GPU's crossover."""
     folder = tmp_path / "shipped"
     monkeypatch.setattr(crossover_module, "SHIPPED", folder)
     crossover_of(line_times, gpu=DEFAULT_GPU).save(folder / "nvidia-h200.json")
@@ -188,7 +188,7 @@ def test_without_one_the_shipped_one_is_used(shipped):
 
 
 def warned(gpu):
-    """(what is chosen, the warnings' sentences)."""
+    """Returns (chosen crossover, texts of the warnings)."""
     with warnings.catch_warnings(record=True, action="always") as caught:
         chosen = Crossover.for_gpu(gpu)
     return chosen, [str(warning.message) for warning in caught]
@@ -254,7 +254,7 @@ def test_a_cache_that_may_not_be_read_stops_nobody(shipped, monkeypatch, error):
 
 
 def test_a_cache_whose_folder_may_not_be_entered_stops_nobody(cache, shipped):
-    """A folder that is a link to itself refuses everybody, root too."""
+    """A folder that is a link to itself can't be entered by any user, not even root."""
     cache.symlink_to(cache)
     chosen, (sentence,) = warned(A30)
     assert chosen.gpu == DEFAULT_GPU and str(cache_path(A30)) in sentence

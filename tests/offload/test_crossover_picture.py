@@ -1,4 +1,4 @@
-"""The map of the fastest paths: each cell's colour, strength and number are what was measured."""
+"""The map of the fastest paths: each cell's colour, opacity and number show what was measured."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,14 +21,15 @@ COLOUR = dict(zip(PATHS, SEQUENCE_COLOURS, strict=False))
 
 
 def picture_of(times, sizes=(4 * KIB, 64 * KIB), counts=(16, 256)):
-    """`times` of a cell: microseconds of the paths, in the order of PATHS."""
+    """Returns a picture. `times` has the microseconds of the paths for each cell, in the order of
+    PATHS."""
     return CrossoverPicture(
         crossover_of(lambda path, *cell: times[cell][PATHS.index(path)], sizes=sizes, counts=counts)
     )
 
 
 def cells(picture):
-    """[(colour, opacity)] from left to right, of one row after the other."""
+    """Returns [(colour, opacity)] of the cells, row by row, left to right."""
     figure = picture.figure
     rows = [boxes(figure, TOP + ROW * row) for row in range(len(picture.crossover.sizes))]
     return [(box.colour, box.opacity) for row in rows for box in row]

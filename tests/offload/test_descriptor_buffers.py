@@ -1,4 +1,4 @@
-"""The pool: a buffer belongs to one transfer until the event behind it has passed."""
+"""The pool of descriptors: a buffer belongs to one transfer until the event after it is done."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from solutions.offload.paths.descriptors import DescriptorPool, _new_descriptor_
 
 
 class Flag:
-    """An event that passes when it is told to, or when somebody waits for it."""
+    """An event that is done when `passed` is set, or when it is waited for."""
 
     def __init__(self, passed=False):
         self.passed, self.waits = passed, 0
@@ -22,7 +22,7 @@ class Flag:
 
 
 def in_flight(pool, *sizes):
-    """Buffers given back behind events that have not passed."""
+    """Returns buffers and their pending events, after the buffers were returned to the pool."""
     taken = [(pool.take(size), Flag()) for size in sizes]
     for buffers, event in taken:
         pool.give_back(buffers, event)
@@ -59,7 +59,7 @@ def test_a_buffer_is_handed_out_again_when_its_event_has_passed():
 
 
 def test_an_event_is_forgotten_with_its_buffer():
-    """It may stand for another transfer by then."""
+    """The event may belong to a different transfer by then."""
     pool = DescriptorPool()
     ((first, event),) = in_flight(pool, 10)
     event.passed = True
@@ -116,7 +116,8 @@ def test_a_pool_without_buffers_is_refused():
 
 
 def test_on_the_device_no_upload_is_overwritten(accelerator):
-    """Descriptors of 30 uploads behind a busy device, through a pool of any size."""
+    """The descriptors of 30 uploads are queued while the device is busy, for any size of the
+    pool."""
     for most_buffers in (1, 3, None):
         pool = DescriptorPool(most_buffers)
         targets = [

@@ -1,4 +1,4 @@
-"""What a list of pieces may hold, and how it is cut."""
+"""Lists of pieces: valid contents, and how they are cut."""
 
 import numpy as np
 import pytest

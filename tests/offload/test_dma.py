@@ -1,4 +1,4 @@
-"""Copies by the copy engine, whatever their sizes."""
+"""Copies of any size by the copy engine."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def expect_copied(accelerator, sizes, **options):
 
 
 def calls_of(accelerator, monkeypatch, name) -> list:
-    """What an accelerator's method will have been called with."""
+    """Returns a list that fills with the arguments of an accelerator's method."""
     calls, original = [], getattr(type(accelerator), name)
 
     def noting(self, *args, **options):
@@ -118,7 +118,7 @@ def test_any_order_is_for_sources_on_the_host(accelerator, monkeypatch, to_devic
 
 
 def test_a_store_waits_for_earlier_work_of_its_stream(accelerator):
-    """Though `is_src_access_order_any` is asked for: what is read is on the device."""
+    """A store waits even with `is_src_access_order_any`, since its source is on the device."""
     swap = memory.swap(accelerator, [64] * 3, to_device=False)
     with accelerator.stream():
         accelerator.sleep(20)

@@ -1,4 +1,4 @@
-"""Measuring a grid: what is copied and in which order, by a clock that only pretends."""
+"""Measuring a grid: the copies and their order, with a fake clock."""
 
 from collections import Counter
 from itertools import pairwise
@@ -23,7 +23,7 @@ MEMORY = 128 * 16
 
 
 class Clock:
-    """Runs what it is given, and takes a time for it that the test has chosen."""
+    """A clock that runs the call, and returns a time that the test has chosen."""
 
     def __init__(self, wall_us=lambda call: 1.0):
         self.calls, self.copied = [], []
@@ -45,7 +45,7 @@ class Clock:
 
 
 class Path:
-    """Keeps the descriptors of every call, and their strides."""
+    """A path that notes the descriptors of every call, and their strides."""
 
     def __init__(self, name, copied):
         self.name, self.copied, self.tables, self.strides = name, copied, [], []
@@ -63,7 +63,7 @@ def memory(accelerator):
 
 @pytest.fixture
 def one_wall(monkeypatch):
-    """A round has one time on the clock, as it has one on the device."""
+    """Makes a round take one time on the clock, as it takes one on the device."""
     monkeypatch.setattr(grid, "WALLS", 1)
 
 
@@ -106,7 +106,7 @@ def test_paths_take_turns_and_so_does_who_comes_first(memory):
 
 @pytest.mark.parametrize("number", range(1, 10))
 def test_everybody_follows_everybody_else_equally_often(number):
-    """Random orders of eight paths had one of them behind DMA batches in 5 turns of 15."""
+    """In random orders of eight paths, one path came after DMA batches in 5 turns of 15."""
     names = [f"path {i}" for i in range(number)]
     orders = fair_orders(names)
     assert all(sorted(order) == names for order in orders)
@@ -174,7 +174,7 @@ def test_blocks_are_in_random_places_and_each_time_in_others(memory):
 def test_memory_is_large_if_there_is_enough_and_holds_the_largest_copy_if_not(
     accelerator, monkeypatch
 ):
-    """Only so much can be had at once, of either kind."""
+    """The test allows only 10,000 bytes at once, of either kind of memory."""
     wanted, there = [], 10_000
     monkeypatch.setattr(grid, "MEMORY", 64_000)
 
@@ -216,7 +216,8 @@ def test_rows_are_of_one_kind():
 
 @pytest.mark.gpu
 def test_on_a_gpu_a_copy_has_all_its_times(monkeypatch):
-    """Which is the longest, a clock doesn't say on a machine that others use too."""
+    """The test checks no order of times, since clocks are unreliable on a machine with other
+    work."""
     monkeypatch.setattr(grid, "MEMORY", 1 << 28)
     accelerator = debubble.accelerator("cuda")
 

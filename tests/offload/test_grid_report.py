@@ -1,4 +1,5 @@
-"""What is compared on a GPU copies the same bytes, and is kept with all that a reader needs."""
+"""The paths that are compared on a GPU copy the same bytes, and the report has all that a reader
+needs."""
 
 import io
 

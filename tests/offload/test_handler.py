@@ -1,4 +1,5 @@
-"""The handler: every byte where it belongs, in the order of asking, and the host goes on."""
+"""The handler: all bytes are right, transfers run in the order of the calls, and the host never
+waits."""
 
 from functools import partial
 
@@ -26,7 +27,7 @@ BOTH_DIRECTIONS = pytest.mark.parametrize("gpu_to_cpu", [False, True], ids=["loa
 
 @pytest.fixture
 def small(accelerator):
-    """So few bytes that a test of order can have many transfers."""
+    """Returns a case with so few bytes that a test of order can have many transfers."""
     return KVCase(accelerator, pages=(64,), num_tensors=2, num_gpu=16, num_cpu=16)
 
 
@@ -154,7 +155,7 @@ def test_the_host_waits_for_nothing(accelerator, small):
         handlers[0].make_stream_wait([3])
         return gate.closed, reported
 
-    with closed_gate(accelerator, SHORT_MS) as gate:  # Descriptors for all that is under way.
+    with closed_gate(accelerator, SHORT_MS) as gate:  # Makes descriptors for all transfers.
         transfer_ten_times(gate)
     for handler in handlers:
         finished(handler, accelerator)
@@ -180,7 +181,7 @@ def test_a_transfer_is_reported_once_and_in_order(accelerator, small):
 
 
 def test_transfers_run_one_after_another(accelerator, small):
-    """The first one takes long, and the others are on streams of their own."""
+    """The first transfer takes a long time, and the others are on different streams."""
     naps = iter([20.0, 0.0, 5.0, 0.0, 0.0, 1.0])
 
     def swap(*descriptors):
@@ -194,7 +195,7 @@ def test_transfers_run_one_after_another(accelerator, small):
     assert len({transfer.stream for transfer in transfers}) == NUM_STREAMS
     ended = [False]
     while not all(ended):
-        # Asked for in this order: what has begun by now, then what has ended by then.
+        # The order matters: first what has begun by now, then what has ended.
         begun = [transfer.start_event.query() for transfer in transfers]
         ended = [transfer.end_event.query() for transfer in transfers]
         for this_began, the_one_before_ended in zip(begun[1:], ended[:-1], strict=True):
@@ -206,7 +207,7 @@ def test_wait_is_for_these_and_no_others(accelerator, small):
     handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=False, swap=copy_batch)
 
     def two_pairs_of_transfers(at_most_ms):
-        """Each pair behind a gate of its own."""
+        """Queues each pair behind its own gate."""
         gates = []
         for first in (0, 2):
             gates.append(closed_gate(accelerator, at_most_ms))
@@ -214,7 +215,7 @@ def test_wait_is_for_these_and_no_others(accelerator, small):
                 handler.transfer_async(job_id, *small.blocks(1))
         return gates
 
-    two_pairs_of_transfers(SHORT_MS)  # Descriptors for all that is under way.
+    two_pairs_of_transfers(SHORT_MS)  # Makes descriptors for all transfers.
     finished(handler, accelerator)
     first, second = two_pairs_of_transfers(LONG_MS)
     with first, second:
@@ -231,7 +232,7 @@ def test_wait_is_for_these_and_no_others(accelerator, small):
 
 
 def test_whoever_drops_a_handler_waits_for_its_transfers(accelerator, small):
-    """Else memory that is freed with it is written to afterwards."""
+    """Otherwise a transfer would write to memory that was freed with the handler."""
     handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=True)
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(20.0)
@@ -264,7 +265,7 @@ def test_a_transfer_waits_for_the_stream_that_it_was_told_of(accelerator, gpu_to
 
 
 def test_what_a_load_brings_is_read_behind_it(accelerator, small):
-    """Compute waits for it on the device, and the host goes on."""
+    """The compute stream waits for the load on the device, and the host continues."""
     handler = SingleDirectionOffloadingHandler(
         small.groups, gpu_to_cpu=False, swap=_slowly(accelerator)
     )

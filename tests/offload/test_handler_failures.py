@@ -1,4 +1,4 @@
-"""What goes wrong is said of its job, and of nothing else: no byte is moved, later jobs run."""
+"""Failures are reported for their job only: no byte is moved, and later jobs run."""
 
 import contextlib
 from functools import partial
@@ -22,7 +22,7 @@ NUM_GPU, NUM_CPU = 16, 8
 
 @pytest.fixture
 def case(accelerator):
-    """Two groups, of which the second has three GPU blocks in a CPU block."""
+    """Returns two groups; the second has three GPU blocks in a CPU block."""
     return KVCase(
         accelerator,
         factors=[1, 3],
@@ -107,7 +107,7 @@ def test_a_source_may_be_named_twice(accelerator, case, gpu_to_cpu):
 
 
 def test_groups_that_share_memory_write_to_different_blocks(accelerator):
-    """As layers of two kinds do that take their blocks from one pool."""
+    """Layers of two kinds may take their blocks from one pool."""
     gpu = torch.zeros((8, 64), dtype=torch.int8, device=accelerator.device)
     groups = [
         KVGroup([KVTensors(gpu, torch.full((8, 64), value, dtype=torch.int8).pin_memory())])
@@ -183,7 +183,7 @@ def test_a_transfer_that_failed_halfway_keeps_its_descriptors_until_that_half_is
         raise RuntimeError("and no further")
 
     warm = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=swap)
-    with closed_gate(accelerator, SHORT_MS):  # Memory for descriptors, which its pool gives back.
+    with closed_gate(accelerator, SHORT_MS):  # Fills the pool with descriptors.
         warm.transfer_async(0, *case.blocks(2))
         warm.transfer_async(1, *case.blocks(2))
     del warm
@@ -200,7 +200,7 @@ def test_a_transfer_that_failed_halfway_keeps_its_descriptors_until_that_half_is
 
 
 def test_what_a_kernel_can_t_copy_fails_by_its_descriptor(accelerator):
-    """A handler with a swap of the caller's own, which is given odd sizes."""
+    """The handler has the caller's own swap, which gets odd sizes."""
     case = KVCase(accelerator, pages=[64], num_tensors=1, num_gpu=16, num_cpu=8, copied_bytes=13)
     kernel = partial(swap_blocks_batch, bytes_per_chunk=64, min_n=0)
     handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=kernel)
@@ -223,7 +223,7 @@ def test_pageable_memory_is_refused_at_once(accelerator):
 
 
 def test_a_transfer_that_was_interrupted_leaves_nothing_under_way(accelerator, case):
-    """Nobody would wait for it: it has no job."""
+    """The transfer has no job, so no caller would wait for it."""
 
     def interrupted(*descriptors):
         copy_batch(*descriptors)
@@ -244,7 +244,7 @@ def test_a_transfer_that_was_interrupted_leaves_nothing_under_way(accelerator, c
 
 
 def test_a_transfer_that_was_interrupted_gives_its_descriptors_back(accelerator, case):
-    """A pool that may have one buffer could hand out none for ever after."""
+    """Otherwise a pool with one buffer could never return one again."""
 
     def interrupted(*descriptors):
         raise KeyboardInterrupt
@@ -264,7 +264,7 @@ def test_a_transfer_that_was_interrupted_gives_its_descriptors_back(accelerator,
 
 
 def load_twice(accelerator, handler, lines):
-    """Two loads, each asked for again until it is reported."""
+    """Starts two loads, each again until it is reported."""
     for number in range(2):
         job_id, reported = (number, 0), []
         while not reported:
@@ -283,7 +283,7 @@ def load_twice(accelerator, handler, lines):
 def test_a_transfer_that_is_interrupted_at_any_line_is_reported_or_was_never_asked_for(
     accelerator, case
 ):
-    # What Triton's interpreter makes of an interrupt is its own affair: the engine copies.
+    # How Triton's interpreter handles an interrupt is up to Triton, so the copy engine copies.
     swap = DmaSwap(any_order=True)
 
     def handler():

@@ -1,4 +1,4 @@
-"""Page-locked memory: new, or locked in parts that a driver accepts, and unlocked again."""
+"""Page-locked memory: new, or locked in parts that the driver accepts, and unlocked again."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ GIB = 1 << 30
 
 
 class Memory:
-    """Of any size, at any address; only these two are asked for."""
+    """A fake tensor of any size, at any address."""
 
     def __init__(self, address, nbytes):
         self.address, self.nbytes = address, nbytes
@@ -19,7 +19,7 @@ class Memory:
 
 
 class Driver:
-    """Refuses what a driver refuses, and notes what is locked."""
+    """A fake driver that refuses what a driver refuses, and notes what is locked."""
 
     def __init__(self, fails_at=None):
         self.locked, self.unlocked, self.fails_at = {}, [], fails_at
@@ -110,7 +110,8 @@ def test_trap_11_no_call_locks_512_gib(gib, address):
 
 
 def expect_all_of_it(locked, address, nbytes):
-    """From end to end, in as few calls as there may be, each beginning on a page of its own."""
+    """Checks that all of the memory is locked, in as few calls as possible, each from a new page
+    on."""
     assert len(locked) <= -(-nbytes // (256 * GIB)) + 1
     for start, size in sorted(locked.items()):
         assert start == address

@@ -1,4 +1,4 @@
-"""The first scheme of the kernel copies the same bytes."""
+"""The kernel's first scheme copies the same bytes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each step of the chapter's kernel copies what it is told, and nothing else."""
+"""The steps of the chapter's kernel: each copies exactly the given pieces."""
 
 import pytest
 

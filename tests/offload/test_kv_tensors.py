@@ -1,4 +1,4 @@
-"""Which tensors can be a KV cache: rows of bytes on both sides, where a copy can reach them."""
+"""Tensors that can be a KV cache: rows of bytes on both sides, where a copy can reach them."""
 
 import pytest
 import torch
@@ -10,7 +10,8 @@ PAGE = 64
 
 @pytest.fixture
 def make(accelerator):
-    """Both sides of a layer: 4 GPU blocks of a page, 2 CPU blocks of as many as the factor says."""
+    """Returns a function that makes both sides of a layer: 4 GPU blocks of a page, and 2 CPU blocks
+    of `factor` pages."""
 
     def make(factor=1, *, num_gpu=4, num_cpu=2, page=PAGE, pinned=True, copied_bytes=None):
         gpu = torch.zeros((num_gpu, page), dtype=torch.int8, device=accelerator.device)

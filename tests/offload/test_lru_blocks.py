@@ -1,4 +1,4 @@
-"""The blocks on the CPU: found, given out and evicted as a much simpler manager would do it."""
+"""The blocks on the CPU are found, allocated and evicted as by a much simpler manager."""
 
 import os
 import subprocess
@@ -16,14 +16,14 @@ HASHES = st.lists(st.sampled_from("abcdefgh"), max_size=NUM_BLOCKS + 1, unique=T
 
 
 def stored(manager, *hashes):
-    """The ids of blocks that are stored at once."""
+    """Stores blocks at once, and returns their ids."""
     plan = manager.prepare_store(list(hashes))
     manager.complete_store(plan.hashes)
     return plan.block_ids
 
 
 class NaiveManager:
-    """One row a block: its hash, its id, what happens to it, and when it was last used."""
+    """A manager with one row a block: its hash, its id, its state, and when it was last used."""
 
     def __init__(self, num_blocks):
         self.num_blocks, self.rows, self.clock = num_blocks, [], 0
@@ -32,7 +32,7 @@ class NaiveManager:
         return next((row for row in self.rows if row["hash"] == block_hash), None)
 
     def use(self, rows):
-        """The first of them last, so that it counts as the most recent."""
+        """Marks the rows as used, the first of them last, so that it is the most recent."""
         for row in reversed(rows):
             self.clock += 1
             row["used"] = self.clock
@@ -82,7 +82,7 @@ class NaiveManager:
 
 
 class BothManagers(RuleBasedStateMachine):
-    """The manager and the naive one, asked for the same."""
+    """A state machine that calls the manager and the naive manager alike."""
 
     def __init__(self):
         super().__init__()

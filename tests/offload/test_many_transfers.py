@@ -1,4 +1,4 @@
-"""Very many transfers over few buffers, and both directions with the manager between them."""
+"""Thousands of transfers over few buffers, and both directions with the manager between them."""
 
 import random
 from functools import partial
@@ -22,7 +22,8 @@ KERNEL = partial(swap_blocks_batch, bytes_per_chunk=64, min_n=0)
 
 
 class Shuffled:
-    """One tensor, and a handler that copies its blocks: `gpu` and `cpu` say what they must hold."""
+    """One tensor, and a handler that copies its blocks. `gpu` and `cpu` are the expected
+    contents."""
 
     def __init__(self, accelerator, gpu_to_cpu, swap, most_buffers):
         self.random = np.random.default_rng(int(gpu_to_cpu))
@@ -40,7 +41,7 @@ class Shuffled:
         self.results = []
 
     def transfer(self, job_id):
-        """1 to 3 blocks, from anywhere to anywhere."""
+        """Transfers 1 to 3 random blocks to random places."""
         count = int(self.random.integers(1, 4))
         gpu_blocks, cpu_blocks = (self.random.permutation(of)[:count] for of in (32, 64))
         self.handler.transfer_async(job_id, [gpu_blocks], [cpu_blocks])
@@ -61,7 +62,7 @@ class Shuffled:
 @pytest.mark.timeout(600)
 @pytest.mark.deep
 def test_10_000_transfers_over_a_small_pool(accelerator):
-    """Half of them loads, half of them stores, which know nothing of one another."""
+    """Half of the transfers are loads and half are stores, which are independent."""
     both = [
         Shuffled(accelerator, gpu_to_cpu, copy_batch, most_buffers=4)
         for gpu_to_cpu in (False, True)
@@ -80,7 +81,7 @@ def test_10_000_transfers_over_a_small_pool(accelerator):
 
 @pytest.mark.parametrize("most_buffers", [1, 4, None])
 def test_a_kernel_finds_its_descriptors_as_they_were(accelerator, most_buffers):
-    """It reads them from the pool's memory, when its turn has come."""
+    """The kernel reads its descriptors from the pool's memory when it runs."""
     case = Shuffled(accelerator, gpu_to_cpu=False, swap=KERNEL, most_buffers=most_buffers)
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(50.0)
@@ -96,7 +97,7 @@ def test_20_000_pieces_of_128_bytes(accelerator):
     handler = SingleDirectionOffloadingHandler(
         case.groups, gpu_to_cpu=False, swap=copy_batch if accelerator.modelled else None
     )
-    # Descending on the one side, so that no piece continues another.
+    # One side is descending, so that no piece continues another.
     blocks = ([list(range(5000))], [list(range(4999, -1, -1))])
     handler.transfer_async(0, *blocks)
     assert len(handler._in_flight[0].batch_src) == 20_000
@@ -112,7 +113,7 @@ def test_20_000_pieces_of_128_bytes(accelerator):
 class Offloading:
     """Prefixes that are computed on the GPU, stored, evicted, found again and loaded.
 
-    The bytes of a block follow from its hash, so that a block at the wrong place is seen.
+    The bytes of a block follow from its hash, so a block in a wrong place is detected.
     """
 
     NUM_GPU, NUM_CPU, PAGE = 24, 8, 16
@@ -172,13 +173,13 @@ class Offloading:
             self.free_gpu_blocks += gpu_blocks
 
     def _swap(self, *descriptors):
-        """Slow enough for a store to be under way when its blocks are looked up."""
+        """Copies so slowly that a store is still in flight when its blocks are looked up."""
         self.accelerator.sleep(0.2)
         copy_batch(*descriptors)
 
 
 def test_what_is_found_is_what_was_stored(accelerator):
-    """Blocks are evicted and given away while others are on their way in both directions."""
+    """Blocks are evicted and reused while other blocks are in flight in both directions."""
     choice = random.Random(0)
     prefixes = [prefix_hashes([number] * 16, 4) for number in range(6)]
     offloading = Offloading(accelerator)
@@ -192,7 +193,7 @@ def test_what_is_found_is_what_was_stored(accelerator):
             else:
                 offloading.find_and_load(hashes)
             chance = choice.random()
-            if chance < 0.15:  # So that much is done, also where the device is slow.
+            if chance < 0.15:  # Waiting lets much get done even if the device is slow.
                 offloading.wait()
             if chance < 0.3 or not offloading.free_gpu_blocks:
                 offloading.collect()
@@ -206,7 +207,7 @@ def test_what_is_found_is_what_was_stored(accelerator):
 
 def test_a_block_is_found_once_its_store_is_done(accelerator):
     offloading = Offloading(accelerator)
-    # What the first store costs may make the host wait.
+    # The first store may make the host wait.
     with closed_gate(accelerator, SHORT_MS):
         offloading.compute_and_store(prefix_hashes(range(100, 104), 4))
     offloading.store.wait(offloading.storing)
@@ -224,7 +225,7 @@ def test_a_block_is_found_once_its_store_is_done(accelerator):
 
 @pytest.mark.sim
 def test_to_load_what_is_still_being_stored_is_a_race(accelerator):
-    """What the manager is for: two handlers know nothing of one another."""
+    """Two handlers know nothing of each other, which is why there is a manager."""
     offloading = Offloading(accelerator)
     with debubble.record(accelerator) as timeline:
         offloading.store.transfer_async(0, [[1]], [[2]])

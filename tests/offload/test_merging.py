@@ -1,4 +1,4 @@
-"""Merging against an oracle that writes down every byte."""
+"""Merging, compared with an oracle that lists every byte."""
 
 import numpy as np
 from hypothesis import given
@@ -8,7 +8,7 @@ from solutions.offload import merge_adjacent
 
 pieces = st.tuples(st.integers(1, 60), st.integers(1, 60), st.integers(0, 5))
 lists_of_pieces = st.lists(pieces | st.sampled_from(["goes on", "goes on in the source"]))
-"""(source, target, bytes), or a piece that begins where the one before it ends."""
+"""Pieces (source, target, bytes), or a piece that begins where the piece before it ends."""
 
 
 def as_arrays(drawn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -25,7 +25,7 @@ def as_arrays(drawn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def bytes_of(src, dst, sizes) -> list[tuple[int, int]]:
-    """Every byte that is copied, (from, to), in order."""
+    """Returns every copied byte, (from, to), in order."""
     return [
         (source + byte, target + byte)
         for source, target, size in zip(src.tolist(), dst.tolist(), sizes.tolist(), strict=True)

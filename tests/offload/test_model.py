@@ -1,4 +1,4 @@
-"""The decoder's slots: what is in one of them says nothing to the others."""
+"""The decoder's slots are independent of one another."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_a_request_generates_the_same_in_any_slot_and_any_company(decoder):
 
 
 def test_a_slot_that_was_stopped_leaves_the_blocks_of_its_request_alone(accelerator, decoder):
-    """They are given to the next load while the slot is still empty."""
+    """The next load gets the blocks while the slot is still empty."""
     decoder.start(0, BLOCKS[0], CONFIG.prefix_tokens, 5)
     run(decoder, CONFIG.new_tokens)
     decoder.stop(0)

@@ -1,4 +1,4 @@
-"""What our copies are compared with is loaded from where it lies, or refused in one sentence."""
+"""The peers of our copies are loaded from where they lie, or refused with one sentence."""
 
 import sys
 

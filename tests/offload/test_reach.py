@@ -1,4 +1,4 @@
-"""What a kernel reaches, and what the copy engine can be sent to."""
+"""The memory that a kernel can reach, and the memory that the copy engine can reach."""
 
 from dataclasses import dataclass, field
 
@@ -67,7 +67,7 @@ def test_a_piece_past_the_end_of_its_memory_is_named(accelerator, check, side):
 
 @dataclass
 class Memory:
-    """Ranges that somebody made up, and a count of look-ups."""
+    """Made-up ranges, and a count of look-ups."""
 
     ranges: list[MemoryRange]
     look_ups: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Who copies: chosen once by pages and preset, or at each call by what was measured."""
+"""The choice of the path: once by pages and preset, or at each call by measured times."""
 
 import os
 import subprocess
@@ -24,16 +24,14 @@ from .times import KIB, crossover_of, line_times
 
 ROOT = Path(__file__).parents[2]
 HOST, DEVICE = 1 << 20, 1 << 40
-"""Addresses that nobody looks at here."""
+"""Addresses that are never accessed here."""
 ALWAYS = {path: crossover_of(lambda p, *_, path=path: 1 if p == path else 9) for path in PATHS}
 
 
 @pytest.fixture
 def queued(accelerator, monkeypatch):
-    """What would be queued, instead of a copy: [(by whom, its descriptors and how it is launched)].
-
-    Nobody looks where an address leads.
-    """
+    """Returns the calls that would queue a copy: [(path, its descriptors and its launch)]. No
+    address is accessed."""
     calls = []
 
     def by_dma(accelerator, descriptors, *, any_order):
@@ -57,7 +55,8 @@ def queued(accelerator, monkeypatch):
 
 
 def columns_of(sizes, *, apart=8, to_device=True):
-    """Three int64 [N], as a pool has them, of pieces with gaps of so many bytes between them."""
+    """Returns descriptors as a pool has them, three int64 [N], of pieces with gaps of `apart`
+    bytes."""
     starts = np.concatenate([[0], np.cumsum(np.array(sizes) + apart)])[:-1]
     table = _new_descriptor_buffers(len(sizes))
     table[0] = torch.from_numpy(starts + (HOST if to_device else DEVICE))
@@ -181,7 +180,7 @@ def test_with_a_preset_few_pieces_are_a_dma_batch(accelerator, count, kernels):
 
 
 def test_trap_a_piece_that_is_larger_than_its_page_said_is_measured_by_itself(queued):
-    """Pages are 4 KiB and favour the kernel; pieces of 64 KiB don't."""
+    """The pages of 4 KiB favour the kernel, but pieces of 64 KiB don't."""
     fn = load_fn(4 * KIB, crossover=crossover_of(line_times))
     fn(*columns_of([4 * KIB] * 256))
     fn(*columns_of([64 * KIB] * 256))
@@ -196,7 +195,7 @@ def test_the_mean_size_decides_for_uneven_pieces(queued):
 
 
 def by_number(path, _, count):
-    """The engine for few pieces, the kernel for many."""
+    """Returns times that favour the engine for few pieces and the kernel for many."""
     return {"dma": count, "kernel": 20 + count / 100}[path]
 
 
@@ -209,7 +208,7 @@ def test_the_number_of_pieces_decides(queued):
 
 
 def test_a_list_is_taken_as_it_is(queued):
-    """Whoever made it has merged what lies side by side."""
+    """The caller has merged adjacent pieces already."""
     fn = load_fn(crossover=crossover_of(by_number, counts=(1, 16, 256, 4096)))
     columns = columns_of([4096] * 400, apart=0)
     fn(*columns)
@@ -290,7 +289,7 @@ def test_whoever_copies_copies_exactly_what_is_asked_for(accelerator, chosen, si
 
 @pytest.mark.parametrize("chosen", SELECTED)
 def test_pieces_of_odd_sizes_too(accelerator, chosen):
-    """The preset by what their pages are, the others also where no page said so."""
+    """The preset chooses by pages; the other ways also handle pieces that no page announced."""
     sizes = [7, 33, 64]
     for pages in [sizes] if chosen == "preset" else [sizes, [64]]:
         copy = swap(accelerator, sizes)
@@ -328,7 +327,7 @@ def test_descriptors_in_pageable_memory_are_uploaded(accelerator):
 
 @pytest.mark.parametrize("chosen", SELECTED)
 def test_nothing_to_copy_queues_nothing(accelerator, chosen):
-    """On the default stream either, which a DMA batch refuses."""
+    """An empty list works on the default stream too, which a DMA batch refuses."""
     fn = fn_of(chosen)
     copy = swap(accelerator, [])
     with debubble.record(accelerator) as timeline:

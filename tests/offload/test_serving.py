@@ -1,4 +1,5 @@
-"""A served request generates what its own prefix says, whoever brought it and beside whatever."""
+"""A served request generates the tokens that follow its own prefix, whichever way the prefix was
+loaded and whatever else runs."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Swapping blocks: whatever the list, the bytes arrive, in one launch, and nobody waits."""
+"""Swapping blocks: any list's bytes arrive, by one launch, and the host never waits."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from . import memory
 from .test_dma import calls_of
 
 PLACES = ["pageable", "pinned"]
-"""Where the descriptors lie."""
+"""The kinds of memory for descriptors."""
 SMALL = Launch(bytes_per_chunk=16, num_programs=5)
 
 
@@ -128,7 +128,7 @@ def test_pinned_descriptors_are_uploaded_when_they_must_be(accelerator, sizes, u
 
 
 def test_uneven_lists_leave_no_program_idle(accelerator, monkeypatch):
-    """With one long job beside short ones, no chunk of a short one is beyond its end."""
+    """Short jobs beside a long one have no chunk past their end."""
     calls = calls_of(accelerator, monkeypatch, "launch")
     swap = memory.swap(accelerator, [8, 160, 8, 24])
     launch_swap(accelerator, *swap.descriptors, SMALL)
@@ -149,7 +149,7 @@ def test_no_more_programs_than_chunks(accelerator, monkeypatch, number, programs
 
 @pytest.mark.parametrize("sizes", [[64] * 24, [64] * 7 + [24] * 5])
 def test_merged_lists_copy_the_same_bytes(accelerator, sizes):
-    """All side by side, but for blocks of 24 bytes: 8 bytes that aren't theirs follow them."""
+    """The pieces are adjacent, except those of 24 bytes, which have 8 foreign bytes after them."""
     swap = memory.swap(accelerator, sizes, ordered=True, guard=0)
     merged = merge_adjacent(*(column.numpy() for column in swap.descriptors))
     assert len(merged[2]) < len(sizes)
@@ -249,7 +249,8 @@ def test_columns_may_lie_anywhere(accelerator, columns_of_swap, number, upload):
 
 
 def test_two_hundred_calls_in_a_row(accelerator):
-    """Each with descriptors that the next call's overwrite at once, behind a busy device."""
+    """Each call's descriptors are overwritten at once by the next call, while the device is
+    busy."""
     swap = memory.swap(accelerator, [24] * 400)
     columns = [torch.empty(2, dtype=torch.int64) for _ in range(3)]
 
@@ -367,7 +368,8 @@ def test_more_chunks_than_can_be_counted_are_refused(accelerator, monkeypatch):
 
 
 def test_columns_with_different_strides_are_no_table(accelerator):
-    """One number stands for all sizes: it follows the first row's addresses, as in a table."""
+    """All sizes are one number in memory, which follows the first row's addresses, as in a
+    table."""
     swap = memory.swap(accelerator, [64] * 20)
     flat = torch.zeros(3 * 20, dtype=torch.int64).pin_memory()
     places = ((3, 0), (3, 1), (0, 2))

@@ -1,6 +1,6 @@
-"""What went wrong upstream, in review or after the merge, where blocks are copied.
+"""Faults of copied blocks found upstream, in review or after the merge.
 
-Each test runs naive code too and shows that it misbehaves, where ours does not.
+Each test also runs naive code and shows that it misbehaves, while ours does not.
 """
 
 import pytest
@@ -21,7 +21,7 @@ from .test_dma import calls_of
 
 
 def naive_launch(accelerator, swap, columns=None):
-    """The kernel, on descriptors that nobody looked at."""
+    """Launches the kernel with unchecked descriptors."""
     pieces = Descriptors.of(*swap.descriptors)
     columns = columns or [
         column.pin_memory().to(accelerator.device, non_blocking=True) for column in swap.descriptors
@@ -61,10 +61,10 @@ def test_trap_1_unpinned_descriptors_make_nobody_wait(accelerator):
 
 
 def test_trap_2_the_launch_is_on_the_stream_of_the_transfer(accelerator):
-    """Where the blocks are still being cleared when the call is made."""
+    """The blocks are still being cleared when the call is made."""
 
     def loaded_behind_clearing(load):
-        """The swap, races, and whether the load was done before the clearing."""
+        """Returns the swap, the races, and True if the load was done before the clearing."""
         swap = memory.swap(accelerator, [64] * 16)
         stream = accelerator.stream()
         load(swap, stream)  # what there is to compile
@@ -80,7 +80,7 @@ def test_trap_2_the_launch_is_on_the_stream_of_the_transfer(accelerator):
         return swap, timeline.hazards, came_first
 
     def naive(swap, stream):
-        """`stream` is a part of the transfer, and the launch goes where launches go."""
+        """Launches on the current stream, although the transfer has `stream`."""
         naive_launch(accelerator, swap)
 
     def on_the_stream(swap, stream):
@@ -117,7 +117,7 @@ def test_trap_3_sizes_that_are_no_multiples_of_8_lose_nothing(accelerator):
 
 
 def test_trap_3_addresses_are_looked_at_too(accelerator):
-    """Of a base or a stride that is no multiple of 8, the sizes say nothing."""
+    """Sizes don't show that a base or a stride is no multiple of 8."""
     swap = memory.swap(accelerator, [64] * 16, shift=4)
     with pytest.raises(ValueError, match=r"descriptor 0: its source, .* must be a multiple of 8"):
         ours(swap)
@@ -144,7 +144,7 @@ def test_trap_4_a_batch_takes_no_work_on_the_default_stream(accelerator):
 @pytest.mark.parametrize(("to_device", "side"), [(True, "source"), (False, "target")])
 def test_trap_5_pageable_memory_is_refused_before_a_kernel_reads_it(accelerator, to_device, side):
     swap = memory.swap(accelerator, [64] * 16, pinned=False, to_device=to_device)
-    if accelerator.name == "sim":  # A GPU's process would be of no use after this.
+    if accelerator.name == "sim":  # A GPU's process would be useless after this.
         with pytest.raises(RuntimeError, match="illegal memory access"):
             naive_launch(accelerator, swap)
     with pytest.raises(ValueError, match=f"descriptor 0: its {side}, .* pageable host memory"):
@@ -177,12 +177,12 @@ def naive_swap_kernel(src_addrs, dst_addrs, sizes, num_jobs, WORDS: tl.constexpr
 
 
 NUMBERS = [17, 16, 1, 33, 32]
-"""Of pieces. To Triton a multiple of 16 is another kind of number, and so is 1."""
+"""Numbers of pieces. Triton specialises on multiples of 16, and on 1."""
 
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """Names of the kernels that Triton compiles."""
+    """Returns the names of the kernels that Triton compiles."""
     names = []
     monkeypatch.setattr(
         triton.knobs.runtime,
@@ -219,7 +219,8 @@ def test_trap_9_the_number_of_pieces_compiles_nothing_anew(accelerator, compiled
 
 
 def test_trap_9_what_is_compiled_does_not_know_the_number(accelerator, monkeypatch):
-    """Its other arguments are never specialised on: VARIES in tests/kernels/launches/offload.py."""
+    """The kernel's other arguments are never specialised on: VARIES in
+    tests/kernels/launches/offload.py."""
     calls = calls_of(accelerator, monkeypatch, "launch")
     for number in NUMBERS:
         swap = memory.swap(accelerator, [64] * number)

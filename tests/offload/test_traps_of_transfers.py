@@ -1,6 +1,6 @@
-"""What goes wrong with transfers: the naive code misbehaves, and ours beside it does not.
+"""Faults of transfers: the naive code misbehaves, and ours does not.
 
-The traps of the copies themselves are in test_traps_of_copies, 11 is in test_host_memory.
+The traps of the copies themselves are in test_traps_of_copies; trap 11 is in test_host_memory.
 """
 
 from functools import partial
@@ -26,7 +26,7 @@ KERNEL = partial(swap_blocks_batch, bytes_per_chunk=64, min_n=0)
 
 
 def layer(accelerator, num_blocks=8, page=64, copied_bytes=None):
-    """GPU blocks of zeros; every byte of CPU block i is i + 1."""
+    """Returns a layer: GPU blocks are zero, and every byte of CPU block i is i + 1."""
     gpu = torch.zeros((num_blocks, page), dtype=torch.int8, device=accelerator.device)
     numbers = torch.arange(1, num_blocks + 1, dtype=torch.int8)
     cpu = numbers[:, None].expand(num_blocks, page).contiguous().pin_memory()
@@ -34,7 +34,8 @@ def layer(accelerator, num_blocks=8, page=64, copied_bytes=None):
 
 
 def first_bytes(tensor):
-    """Of each block, if all its bytes are the same."""
+    """Returns the first byte of each block, after a check that all bytes of a block are the
+    same."""
     rows = tensor.cpu()
     assert bool((rows == rows[:, :1]).all())
     return rows[:, 0].tolist()
@@ -54,7 +55,7 @@ def test_trap_2_the_copy_is_queued_where_its_end_is_recorded(accelerator):
         copy_batch(*descriptors)
 
     def is_there_when_it_is_reported(swap):
-        """Whether the device is done with a load, once the host has waited for it."""
+        """Returns True if the device is done with a load once the host has waited for it."""
         handler = SingleDirectionOffloadingHandler(
             [KVGroup([layer(accelerator)])], gpu_to_cpu=False, swap=swap
         )
@@ -71,7 +72,8 @@ def test_trap_2_the_copy_is_queued_where_its_end_is_recorded(accelerator):
 
 
 def fifo_only(stream, compute_stream, computed, previous_end):
-    """Naive: a load reads nothing that is being computed, so what should it wait for?"""
+    """Orders a load after the previous transfer only, which is naive: a load reads no computed
+    memory, so it seems to have nothing else to wait for."""
     if previous_end is not None:
         stream.wait_event(previous_end)
 
@@ -79,7 +81,8 @@ def fifo_only(stream, compute_stream, computed, previous_end):
 @pytest.mark.parametrize("swap", [copy_batch, KERNEL], ids=["dma", "kernel"])
 def test_trap_6_a_load_waits_for_the_compute_stream(accelerator, monkeypatch, swap):
     def load_behind_zeroing(waits):
-        """The host waits for the load, and so for the zeroing if the load `waits` for it."""
+        """Loads behind a zeroing kernel. The host waits for the load, and so for the zeroing if the
+        load `waits` for it."""
         pair = layer(accelerator)
         handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False, swap=swap)
         handler.transfer_async("warm", [[7]], [[7]])
@@ -128,7 +131,8 @@ def test_trap_6_a_store_waits_for_the_compute_stream(accelerator, monkeypatch):
 
 
 def test_trap_8_the_bytes_that_are_copied_decide_and_not_the_page(accelerator, monkeypatch):
-    """4 KiB of each page of 64 KiB: 28 KiB is where upstream leaves them to the DMA engine."""
+    """Only 4 KiB of each page of 64 KiB are copied. Upstream leaves pages from 28 KiB on to the DMA
+    engine."""
     pair = layer(accelerator, page=64 * 1024, copied_bytes=4096)
     naive = _select_swap_blocks_fn([pair.page], gpu_to_cpu=False, preset=UPSTREAM)
     assert naive.name == "dma"
@@ -147,7 +151,7 @@ def test_trap_8_the_bytes_that_are_copied_decide_and_not_the_page(accelerator, m
 
 
 def test_trap_8_whoever_copies_is_told_of_merged_pieces(accelerator):
-    """Sixteen pages that lie side by side are one piece of sixteen times the size."""
+    """Sixteen adjacent pages are one piece of sixteen times the size."""
     seen = {}
 
     def sizes_of(merge):
@@ -172,7 +176,7 @@ def test_trap_8_whoever_copies_is_told_of_merged_pieces(accelerator):
 
 
 def test_trap_8_the_path_is_that_of_the_merged_pieces(accelerator):
-    """One piece is for the DMA engine, and the sixteen that it was would be for the kernel."""
+    """The merged piece suits the DMA engine; the sixteen pieces before it would suit the kernel."""
 
     def time_us(path, _, count):
         return {"dma": 2.0 * count, "kernel": 10.0}[path]
@@ -196,7 +200,7 @@ def test_trap_8_the_path_is_that_of_the_merged_pieces(accelerator):
 
 
 def test_trap_8_pages_that_a_kernel_can_t_copy_are_left_to_the_dma_engine(accelerator):
-    """Pages of 60 bytes lie anywhere, also if only 56 of them are copied."""
+    """Pages of 60 bytes have any alignment, even if only 56 bytes are copied."""
     pair = layer(accelerator, page=60, copied_bytes=56)
     naive = _select_swap_blocks_fn([pair.copied_bytes], gpu_to_cpu=False, preset=UPSTREAM)
     assert naive.name == "preset"
@@ -226,7 +230,7 @@ def test_trap_9_what_is_compiled_is_compiled_at_construction(accelerator, monkey
 
 
 class ReusesTooEarly(DescriptorPool):
-    """Naive: the copy is queued, so its descriptors were read."""
+    """A naive pool: it assumes that a queued copy has read its descriptors."""
 
     def give_back(self, buffers, event):
         self._free.append(buffers)
@@ -253,7 +257,7 @@ def test_trap_10_descriptors_stay_until_the_copy_is_done(accelerator):
     hazards, arrived = three_loads(ReusesTooEarly(), LONG_MS)
     if accelerator.modelled:
         assert hazards == {"overwritten_in_flight"}
-    # All three kernels read what was written for the last one.
+    # All three kernels read the descriptors of the last one.
     assert arrived == [0, 0, 6, 0, 0, 0, 0, 8]
     for most_buffers in (1, 2, None):
         assert three_loads(DescriptorPool(most_buffers)) == (set(), [4, 5, 6, 0, 0, 0, 0, 8])

@@ -1,4 +1,4 @@
-"""The scheme as upstream has it: the same bytes, by three uploads."""
+"""Upstream's scheme: the same bytes, by three uploads."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Crossovers with times that a test can compute by itself."""
+"""Crossovers with times that a test can compute itself."""
 
 from solutions.offload.choice.crossover import PATHS, Crossover
 
@@ -6,7 +6,7 @@ KIB = 1024
 
 
 def crossover_of(time_us, sizes=(4 * KIB, 16 * KIB, 64 * KIB), counts=(16, 256, 4096), **named):
-    """`time_us(path, nbytes, count)`: microseconds."""
+    """Returns a crossover. `time_us(path, nbytes, count)` are its microseconds."""
     times = {
         path: [[float(time_us(path, nbytes, count)) for count in counts] for nbytes in sizes]
         for path in PATHS
@@ -18,6 +18,6 @@ def crossover_of(time_us, sizes=(4 * KIB, 16 * KIB, 64 * KIB), counts=(16, 256, 
 
 
 def line_times(path, nbytes, count):
-    """A straight line in every logarithm: the DMA engine pays for each piece, the kernel for the
+    """Returns times that are linear: the DMA engine pays for each piece, the kernel for the
     bytes."""
     return 2.0 * count if path == "dma" else 0.5 * count * (nbytes / (4 * KIB))
