@@ -1,4 +1,4 @@
-"""Expressions whose effects were measured on a GPU, and how to measure them here."""
+"""Expressions whose effects were measured on a GPU, and their measurement on this accelerator."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Expression:
         return self.text
 
     def prepare(self, accelerator) -> dict:
-        """The names that the expression uses, on this accelerator: the same numbers every time,
-        since how a tensor is printed depends on them."""
+        """Returns the names that the expression uses, on this accelerator. The numbers are the same
+        every time, since the printed form of a tensor depends on them."""
         names = {"D": accelerator.device.type, "acc": accelerator, "np": numpy, "io": io}
         names["large"] = large()
         torch.manual_seed(0)
@@ -47,12 +47,14 @@ class Expression:
 
 @cache
 def large() -> torch.Tensor:
-    """A million random numbers on the host: to draw them takes longer than most expressions."""
+    """Returns a million random numbers on the host, made once: this takes longer than most
+    expressions."""
     return torch.randn(1 << 20)
 
 
 def for_accelerator(text: str) -> str:
-    """The few calls of torch.cuda as those of the accelerator, and large tensors as copies."""
+    """Returns the text with calls of torch.cuda replaced by the accelerator's, and large tensors by
+    copies."""
     for cuda, ours in {
         "torch.cuda.current_stream()": "acc.current_stream()",
         "torch.cuda.synchronize()": "acc.synchronize()",

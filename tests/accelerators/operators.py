@@ -30,15 +30,15 @@ from tests.sim.conformance.database import MOST, mapped, operators, samples, typ
 
 COUNTS = ("host_syncs", "h2d_pageable", "h2d_pinned", "d2h", "d2d", "kernels")
 HELD = COUNTS[:4]
-"""Counts in which sim must agree with a GPU."""
+"""The counts in which sim must agree with a GPU."""
 TYPES = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16)
-"""An operator runs on the first of these that CUDA has for it."""
+"""The types to try: an operator runs on the first that CUDA has for it."""
 SAMPLES = 6
 SECONDS = 60
-"""Limit for one operator."""
+"""The limit in seconds for one operator."""
 
 Row = list[list[int] | str]
-"""One entry a sample: its `COUNTS`, or the name of the error that it raised."""
+"""A row of one operator, with an entry for each sample: its `COUNTS`, or the name of its error."""
 
 
 def measure(names: Iterable[str], accelerator: Any) -> Iterator[tuple[str, Row]]:
@@ -88,7 +88,8 @@ def _counted(op: Any, given: tuple[Any, tuple, dict], accelerator: Any) -> list[
 
 
 def in_processes(names: list[str], device: str, processes: int) -> dict[str, Row]:
-    """Measures in `processes` at once. What ends its process has the row ["aborted"]."""
+    """Measures in `processes` processes at once. An operator that ends its process has the row
+    ["aborted"]."""
     found: dict[str, Row] = {}
     with ThreadPoolExecutor(processes) as pool:
         for rows in pool.map(lambda n: _restarted(names[n::processes], device), range(processes)):
@@ -115,9 +116,9 @@ class Difference(NamedTuple):
 
 
 def compare(here: dict[str, Row], there: dict[str, Row]) -> tuple[list[Difference], int]:
-    """Returns the samples that wait or copy otherwise, and how many wait or copy on either side.
-    Samples that raise an error on the GPU are left out, and what is refused here counts if it waits
-    there."""
+    """Returns the samples whose waits or copies differ, and how many samples wait or copy on either
+    side. Samples that raise an error on the GPU are left out. A sample that is refused here counts
+    if it waits there."""
     differing, total = [], 0
     for name in here.keys() & there.keys():
         for number, (ours, theirs) in enumerate(zip(here[name], there[name], strict=False)):

@@ -1,4 +1,4 @@
-"""A small batch over a paged KV cache in persistent buffers, and what attention to it gives."""
+"""A small batch over a paged KV cache in persistent buffers, and the expected attention."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ HEADS, KV_HEADS, HEAD_SIZE = 4, 2, 16
 
 class Request(NamedTuple):
     pages: list[int]
-    """Blocks of the cache, in the order of the request."""
+    """The request's blocks of the cache, in order."""
     length: int
-    """Tokens, of which the last `new` are queries."""
+    """The number of tokens; the last `new` of them are queries."""
     new: int
 
 
 def requests_of(num_tokens: int) -> list[Request]:
-    """Two requests with so many query tokens together, or one with the only one."""
+    """Returns two requests with `num_tokens` query tokens together, or one request for one
+    token."""
     if num_tokens == 1:
         return [Request([7, 2], 20, 1)]
     first = num_tokens * 5 // 9
@@ -34,7 +35,7 @@ def requests_of(num_tokens: int) -> list[Request]:
 
 
 class PagedBatch:
-    """`fill` writes another batch into the same memory."""
+    """A batch in persistent memory; `fill` writes a new batch to the same memory."""
 
     def __init__(self, accelerator, num_tokens: int, dtype: torch.dtype = torch.float32) -> None:
         device, groups = accelerator.device, -(-num_tokens // Q_BLOCK)
@@ -56,7 +57,7 @@ class PagedBatch:
         self.fill(requests_of(num_tokens))
 
     def fill(self, requests: list[Request], seed: int = 0) -> None:
-        """Tokens beyond those of the requests fill up the step, and see nothing."""
+        """Writes a batch. Tokens after those of the requests pad the step, and see nothing."""
         self.requests = requests
         rows = [(r, t) for r, q in enumerate(requests) for t in range(q.length - q.new, q.length)]
         rows += [(MAX_REQUESTS - 1, 0)] * (self.num_tokens - len(rows))
@@ -110,12 +111,12 @@ class PagedBatch:
         return {"query": self.query.transpose(0, 1)[None], "key": key, "value": value}
 
     def attend(self, mask_mod=None, **options) -> torch.Tensor:
-        """[1, heads, tokens, head size]"""
+        """Returns the attention, [1, heads, tokens, head size]."""
         return flex_attention(**self.arguments(), block_mask=self.block_mask(mask_mod), **options)
 
     def alone_mask(self) -> BlockMask:
-        """For a batch of single tokens, of which each names the blocks of its group. Needs a step
-        of one group."""
+        """Returns the mask of a batch of single tokens, each with the blocks of its group. Needs a
+        step of one group."""
         packed, rows = self.mask_mod(), (self.num_tokens, 1)
         return BlockMask.from_kv_blocks(
             self.kv_num_blocks[:, None, None].expand(*rows, 1).contiguous(),
@@ -127,13 +128,14 @@ class PagedBatch:
         )
 
     def attend_alone(self, block_mask: BlockMask | None = None) -> torch.Tensor:
-        """[1, heads, tokens, head size], by a batch of single tokens."""
+        """Returns [1, heads, tokens, head size], computed as a batch of single tokens."""
         arguments = self.arguments() | {"query": self.query[:, :, None]}
         alone = flex_attention(**arguments, block_mask=block_mask or self.alone_mask())
         return alone[:, :, 0].transpose(0, 1)[None]
 
     def expected(self, window: int | None = None, scale: float = HEAD_SIZE**-0.5) -> torch.Tensor:
-        """[1, heads, tokens, head size] float32 on the CPU, request by request, without pages."""
+        """Returns the expected result, [1, heads, tokens, head size] float32 on the CPU, computed
+        request by request, without pages."""
         query, key, value = (t.float().cpu() for t in (self.query, self.key, self.value))
         out, row = torch.zeros(query.shape), 0
         for pages, length, new in self.requests:

@@ -1,4 +1,4 @@
-"""Memory by address, on a GPU and on sim alike: whose it is, copies of it, registering it."""
+"""Memory by address, on a GPU and on sim alike: its owner, copies of it, and its registration."""
 
 import threading
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ GUARD = 255
 
 @pytest.fixture
 def device(accelerator):
-    """uint8 [1024], guards all over."""
+    """Returns uint8 [1024] on the device, full of guard bytes."""
     return torch.full((1024,), GUARD, dtype=torch.uint8, device=accelerator.device)
 
 
@@ -34,7 +34,7 @@ def batches(accelerator):
 
 
 def pieces(source: torch.Tensor, target: torch.Tensor, rows: dict[int, int]):
-    """A batch that copies row i of `source`, of PIECE bytes, to row rows[i] of `target`."""
+    """Returns a batch that copies row i of `source`, of PIECE bytes, to row rows[i] of `target`."""
     sources = source.data_ptr() + PIECE * np.array(list(rows), dtype=np.int64)
     targets = target.data_ptr() + PIECE * np.array(list(rows.values()), dtype=np.int64)
     return sources, targets, np.full(len(rows), PIECE)
@@ -47,7 +47,7 @@ def counts(**some: int) -> dict[str, int]:
 
 @pytest.fixture
 def page_aligned():
-    """uint8 [4 pages] of pageable memory that begins with a page."""
+    """Returns uint8 [4 pages] of pageable memory that begins at a page."""
     memory = torch.zeros(5 * 4096, dtype=torch.uint8)
     start = -memory.data_ptr() % 4096
     return memory[start : start + 4 * 4096]

@@ -1,4 +1,4 @@
-"""Capturing a graph: what is refused, and that nothing is broken by it."""
+"""Captures of graphs: refused calls, after which everything still works."""
 
 import gc
 import threading
@@ -106,7 +106,7 @@ FAILURES = {
 
 @pytest.fixture(params=FAILURES)
 def failed(request, accelerator, x):
-    """A graph whose capture failed after it had worked on x."""
+    """Returns a graph whose capture failed after it had worked on x."""
     fail, error = FAILURES[request.param]
     graph = accelerator.graph()
     with pytest.raises(error), graph.capture():
@@ -167,7 +167,7 @@ def test_memory_made_in_a_failed_capture_is_given_back_or_worthless(accelerator,
 
 
 def test_a_graph_that_is_garbage_is_not_collected_during_another_capture(accelerator):
-    """CUDA would break that capture off."""
+    """CUDA would abort that capture."""
     x, old = torch.ones(4, device=accelerator.device), accelerator.graph()
     with old.capture():
         x + 1

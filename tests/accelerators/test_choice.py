@@ -1,4 +1,4 @@
-"""Choosing an accelerator, and what is said when that is not possible."""
+"""The choice of an accelerator, and the error if there is none."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ def test_a_process_has_one_accelerator(accelerator):
 
 
 def test_every_public_name_is_found_on_the_package_however_it_is_imported(accelerator):
-    """`debubble.accelerator` is a function and a package."""
+    """`debubble.accelerator` is both a function and a package."""
     package = sys.modules["debubble.accelerator"]
     assert debubble.accelerator is package.accelerator
     assert debubble.accelerator.current() is accelerator

@@ -1,4 +1,4 @@
-"""How CUDA's driver is called; tried here without one, on a library that plays it."""
+"""The calls of CUDA's driver, tested without a driver on a fake library."""
 
 import ctypes
 import threading
@@ -13,11 +13,11 @@ from debubble.cuda.driver.driver import FUNCTIONS, Driver, DriverError
 CONTEXT = 77
 INVALID = 1
 MEMORY = {0x1000: (1, 0x1000, 4096), 0x9000: (2, 0x8000, 8192), 0x5000: (4, 0x5000, 16)}
-"""By address: the type of its memory, the start of its range and the bytes of it."""
+"""The memory at an address: its type, the start of its range, and the range's bytes."""
 
 
 class Library:
-    """Answers as libcuda does, and keeps every call."""
+    """A fake libcuda that notes every call."""
 
     def __init__(self) -> None:
         self.calls: list[tuple] = []

@@ -1,7 +1,7 @@
-"""What an expression does to the device: the same here as it was measured on an H200.
+"""The effects of expressions on the device equal those measured on an H200.
 
-Three sets: the one that the rules were first held to, a larger one that they were written with,
-and one that was written after them.
+There are three sets: the first one that the rules had to match, a larger one that was used to write
+them, and one that was written after them.
 """
 
 import pytest
@@ -32,7 +32,7 @@ KEPT_BY_THE_DRIVER = {
     "pdst[:,:2].copy_(x[:,:2],non_blocking=True)",
     "pdst[:,0].copy_(x[:,0],non_blocking=True)",
 }
-"""Copies into pageable memory: no call that synchronises, and yet the host is held."""
+"""Copies into pageable memory: they call nothing that synchronises, and still hold the host."""
 
 SETS = pytest.mark.parametrize(
     "expressions", [GIVEN, MORE, UNSEEN], ids=["given", "more", "unseen"]
@@ -42,7 +42,8 @@ SHARE_OF_KERNEL_COUNTS = 0.9
 
 @SETS
 def test_counts_are_as_measured(expressions, accelerator):
-    """Copies and waits all; kernels mostly, since libraries split their work by version."""
+    """All copies and waits must match, and most kernels, since libraries split their work by
+    version."""
     wrong, kernels_right = {}, 0
     for expression in expressions:
         if accelerator.modelled and expression.text in NOT_AS_MEASURED:

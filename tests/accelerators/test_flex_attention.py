@@ -1,4 +1,4 @@
-"""flex_attention: the same results, counts and compilations on a GPU and on sim."""
+"""flex_attention has the same results, counts and compilations on a GPU and on sim."""
 
 import functools
 
@@ -16,7 +16,7 @@ from .paged_batch import (
 )
 
 ONE_GROUP = 10
-"""Query tokens of most tests here: each other kind of number is compiled for a second or two."""
+"""The query tokens of most tests: every other kind of number compiles for a second or two."""
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_scale_of_its_own(batch):
 
 
 def test_the_result_lies_in_memory_as_the_query_does(batch):
-    """So that token by token it is [tokens, heads * head size] without a copy."""
+    """The result by token can then be viewed as [tokens, heads * head size] without a copy."""
     by_token = batch.attend()[0].transpose(0, 1)
     assert by_token.reshape(ONE_GROUP, -1).data_ptr() == by_token.data_ptr()
 
@@ -150,7 +150,7 @@ def test_numbers_and_addresses_of_a_mask_are_baked_into_a_graph(accelerator, bat
 
 
 def test_what_would_be_compiled_during_a_capture_is_refused(accelerator, batch):
-    """Of a dtype that no other test here uses."""
+    """The dtype is one that no other test uses, so it is not compiled yet."""
     batch.query, batch.key, batch.value = (
         t.to(torch.float16) for t in (batch.query, batch.key, batch.value)
     )
@@ -196,7 +196,8 @@ def test_a_mask_that_is_defined_anew_is_compiled_anew(accelerator, batch):
 
 
 def test_tables_of_one_request_and_of_several_are_two_kinds(accelerator, batch):
-    """A size of 1 is a constant; whether a mask closes over the table or finds it in an object."""
+    """A size of 1 is a constant to the compiler, both for a table that the mask closes over and for
+    one in an object."""
 
     class Tables:
         pass
@@ -227,7 +228,7 @@ def test_a_recording_and_a_guard_compile_nothing_anew(accelerator, batch):
 
 
 def test_what_is_compiled_in_a_recording_serves_outside(accelerator, batch):
-    """Modes of the guard and of the caller's own are on, too."""
+    """Modes of the guard and of the caller are active in a recording too."""
     mask_mod = batch.mask_mod()
 
     def other_mask(b, h, q, slot):
@@ -312,7 +313,7 @@ def test_arguments_that_do_not_fit_are_refused(accelerator, batch, case):
 
 
 def test_distributions_go_on_to_check_their_arguments(batch):
-    """PyTorch's compiler would switch that off for the whole process."""
+    """PyTorch's compiler would switch these checks off for the whole process."""
     batch.attend()
     with pytest.raises(ValueError, match="probs"):
         torch.distributions.Categorical(torch.tensor([-1.0, 2.0]))

@@ -1,4 +1,5 @@
-"""How the CUDA accelerator has FlexAttention compiled: seen without a GPU, by tracing alone."""
+"""The compilation of FlexAttention by the CUDA accelerator, tested without a GPU by tracing
+alone."""
 
 import gc
 import subprocess
@@ -50,7 +51,7 @@ def batch():
 
 
 def test_numbers_of_tokens_are_compiled_in_four_kinds():
-    """One; those of one group; several groups that are short; long."""
+    """The four kinds are one token, one group, several short groups, and long."""
     compiler = Compiler()
     compiled = []
     for num_tokens in (1, 2, 10, 16, 17, 40, 127, 128):
@@ -61,7 +62,7 @@ def test_numbers_of_tokens_are_compiled_in_four_kinds():
 
 
 def test_modes_that_are_on_compile_nothing_anew(compiler, batch):
-    """To PyTorch's compiler a mode is a part of what it compiles."""
+    """PyTorch's compiler treats a mode as a part of the code that it compiles."""
 
     def attend_under_modes():
         with Marks().in_this_thread(), SyncWatch(), torch.device("meta"):
@@ -89,7 +90,7 @@ def test_the_modes_are_on_again_behind_the_call(compiler, batch):
 
 
 def test_kinds_do_not_use_up_one_limit(compiler, batch):
-    """PyTorch compiles a function so many times, eight by default, and then refuses."""
+    """PyTorch compiles a function a limited number of times, eight by default, and then refuses."""
     masks = [lambda b, h, q, slot: slot < q, lambda b, h, q, slot: slot > q]
     with torch._dynamo.config.patch(recompile_limit=1):
         for mask_mod in masks:
@@ -132,7 +133,8 @@ def test_an_error_of_the_mask_is_told_as_it_is(compiler, batch):
 
 @pytest.fixture(scope="module")
 def first_in_a_process():
-    """What a process prints that has nothing compiled yet: how PyTorch begins is special."""
+    """Returns the output of a process that has nothing compiled yet, since the first compilation is
+    special."""
     code = """
 import torch
 from tests.accelerators.test_flex_compiler import HOST, Compiler, PagedBatch
@@ -148,17 +150,17 @@ torch.distributions.Categorical(torch.tensor([-1.0, 2.0]))
 
 
 def test_sizes_that_are_equal_by_chance_may_differ_the_next_time(first_in_a_process):
-    """Four requests and four heads, to begin with."""
+    """The first step has four requests and four heads."""
     assert "compilations: 1\n" in first_in_a_process
 
 
 def test_distributions_go_on_to_check_their_arguments(first_in_a_process):
-    """PyTorch's first compilation would switch that off for the whole process."""
+    """PyTorch's first compilation would switch these checks off for the whole process."""
     assert "ValueError: Expected parameter probs" in first_in_a_process
 
 
 def test_layers_of_a_step_are_looked_at_once(compiler, batch, monkeypatch):
-    """To look at all arguments takes the host longer than a launch."""
+    """A check of all arguments takes the host longer than a launch."""
     block_mask, looked_at = batch.block_mask(None), []
     of = FlexCall.of
     monkeypatch.setattr(FlexCall, "of", lambda *args: looked_at.append(1) or of(*args))

@@ -1,4 +1,4 @@
-"""no_host_syncs and allow_host_sync."""
+"""The guards no_host_syncs and allow_host_sync."""
 
 import asyncio
 import threading
@@ -65,7 +65,8 @@ def test_printing_is_refused(x):
 
 @pytest.mark.sim
 def test_a_refused_print_leaves_pytorchs_transforms_on(x):
-    """They are off in a frame of its own, which an error keeps, and a notebook the last error."""
+    """The print switches transforms off in its own frame. An error keeps this frame, and a notebook
+    keeps the last error."""
     with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError) as kept:
         repr(x)
     derivatives = torch.func.hessian(lambda x: (x**3).sum())(x[0])

@@ -1,4 +1,4 @@
-"""DEBUBBLE_GPU_MEMORY: what a process may take of a GPU that several share."""
+"""DEBUBBLE_GPU_MEMORY: the memory that a process may take of a shared GPU."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def variable(monkeypatch):
 
 @pytest.fixture
 def set_fractions(monkeypatch):
-    """What PyTorch is told of a GPU of 80 GiB: fractions and devices."""
+    """Returns the fractions and devices that are set in PyTorch for a GPU of 80 GiB."""
     told = []
     properties = SimpleNamespace(total_memory=80 * 2**30)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
@@ -89,7 +89,7 @@ except torch.OutOfMemoryError:
 
 
 def run(device: str, program: str, limit: str) -> str:
-    """What it prints in a process of its own."""
+    """Returns the program's output, in a process of its own."""
     program = f"import torch, debubble\ngpu = debubble.accelerator()\n{program}"
     environment = {**os.environ, "DEBUBBLE_GPU_MEMORY": limit, "DEBUBBLE_DEVICE": device}
     result = subprocess.run(

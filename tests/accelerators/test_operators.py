@@ -1,4 +1,4 @@
-"""Sim waits and copies as an H100 does in each operator of PyTorch's own database."""
+"""Sim waits and copies as an H100 does, for each operator of PyTorch's own database."""
 
 import warnings
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a recording holds, on a GPU and on sim alike."""
+"""The contents of a recording, on a GPU and on sim alike."""
 
 import threading
 
@@ -91,7 +91,7 @@ def test_a_second_stream_has_a_lane_of_its_own(accelerator):
 
 
 def test_streams_are_counted_anew_in_each_recording(accelerator):
-    """In the order of their first work, so that two recordings can be laid over each other."""
+    """Streams are numbered by their first work, so that two recordings can be compared."""
     x = torch.ones(4, device=accelerator.device)
     for _ in range(2):
         late, early = accelerator.stream(), accelerator.stream()

@@ -1,4 +1,4 @@
-"""What "cuda" means in a block of as_cuda, in each of its threads, and behind it."""
+"""The meaning of "cuda" in a block of as_cuda, in each of its threads, and after it."""
 
 import copy
 import sys
@@ -93,7 +93,7 @@ def test_what_can_not_be_simulated_says_so_in_one_sentence(cuda, name):
 
 
 def test_no_name_of_torch_cuda_asks_for_a_gpu(cuda):
-    """Whatever is public there answers, or refuses in a sentence."""
+    """Every public name of torch.cuda works, or refuses with one sentence."""
     for name in torch.cuda.__all__:
         value = getattr(torch.cuda, name)
         if not callable(value) or isinstance(value, type):
@@ -192,7 +192,7 @@ def test_nccl_of_several_is_refused_before_it_waits_for_others(cuda, monkeypatch
 
 @pytest.fixture
 def group(cuda, monkeypatch, request):
-    """A group of one member, made as `request.param` says."""
+    """Sets up a group of one member, as `request.param` says."""
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     store = torch.distributed.HashStore()
     torch.distributed.init_process_group(**request.param, store=store, rank=0, world_size=1)
@@ -210,7 +210,7 @@ OF_ONE = [
 
 @pytest.mark.parametrize("group", OF_ONE, ids=str, indirect=True)
 def test_a_group_of_one_has_nccl(cuda, group):
-    """What one member does is a copy or nothing, and only a barrier keeps the host waiting."""
+    """Collectives of one member are copies or nothing, and only a barrier holds the host."""
     distributed = torch.distributed
     assert "nccl" in distributed.get_backend() and distributed.is_nccl_available()
     x, gathered = torch.ones(4, device="cuda"), torch.empty(4, device="cuda")
@@ -247,7 +247,7 @@ def test_ddp_of_one_waits_no_more_than_the_model_alone(cuda, group):
 
 @pytest.mark.parametrize("place", ["cuda", "cuda:0", 0, torch.device("cuda", 0), None], ids=str)
 def test_values_are_pinned_and_uploaded(cuda, place):
-    """None: under a default device."""
+    """The place None means: under a default device."""
     with debubble.record(cuda) as timeline, torch.device("cuda" if place is None else "cpu"):
         options = {} if place is None else {"device": place}
         x = torch.tensor([1.0, 2.0], pin_memory=True, requires_grad=True, **options)
@@ -267,7 +267,7 @@ def test_pinned_memory_is_of_the_host_and_made_of_values(cuda):
 
 
 def test_free_memory_is_what_this_machine_can_hold(cuda):
-    """Nine tenths of it can be asked for at once, as engines do, and as much again can't."""
+    """An engine can allocate nine tenths of it at once, but not as much again."""
     free, total = torch.cuda.mem_get_info()
     assert free <= total == torch.cuda.get_device_properties(0).total_memory
     held = torch.empty(free * 9 // 10, dtype=torch.uint8, device="cuda")
@@ -288,7 +288,7 @@ def test_results_without_memory_are_out_of_memory_too(cuda):
 
 
 def test_a_default_device_changes_nothing_in_sims_own_work(cuda):
-    """Assignments, kernels and captures make CPU tensors of their own on the way."""
+    """Assignments, kernels and captures make CPU tensors internally."""
     triton = pytest.importorskip("triton")
     from tests.sim.test_interpreting import doubles_kernel
 

@@ -1,4 +1,4 @@
-"""Right programs have no race, and of wrong ones both lines are named.
+"""Races: right programs have none, and in wrong programs both lines are named.
 
 `reported` has races from public issues, `wrong` one of each kind that we know.
 """
@@ -21,7 +21,7 @@ UNPROVEN = {
     "graphed_callable_called_twice_before_its_outputs_are_compared",
     "upload_into_a_buffer_of_another_stream",
 }
-"""Their races are not found."""
+"""The programs whose races are not found."""
 
 
 def programs_of(module):

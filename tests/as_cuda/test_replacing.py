@@ -1,4 +1,5 @@
-"""What --as-cuda puts in place of PyTorch's functions looks like them, and takes what they take."""
+"""The replacements of PyTorch's functions by --as-cuda look like them, and take the same
+arguments."""
 
 import inspect
 import sys
@@ -12,11 +13,11 @@ from debubble.sim.as_cuda.replacing import in_place_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.filterwarnings("ignore::FutureWarning")]
 SEEN = ("__name__", "__qualname__", "__module__", "__doc__")
-"""What PyTorch's compiler, pickle and `help` read."""
+"""The attributes that PyTorch's compiler, pickle and `help` read."""
 
 
 def owners() -> dict[str, object]:
-    """The modules of PyTorch and Triton, and the classes that are defined in them."""
+    """Returns the modules of PyTorch and Triton, and the classes that are defined in them."""
     modules = {
         name: module
         for name, module in list(sys.modules.items())
@@ -33,7 +34,7 @@ def owners() -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def replaced():
-    """By name: the original and what stands in its place."""
+    """Returns the original and its replacement, by name."""
     debubble.accelerator("sim")
     with debubble.as_cuda():
         walked = owners()  # with the modules that the block imports
@@ -51,7 +52,7 @@ def replaced():
 
 
 def differences(original, value) -> list[str]:
-    """The attributes of `original` that `value` lacks, or has differently."""
+    """Returns the attributes of `original` that `value` lacks, or has differently."""
     if isinstance(original, type):
         names = SEEN
         found = [] if isinstance(value, type) else ["is no class"]
@@ -65,7 +66,7 @@ def differences(original, value) -> list[str]:
 
 
 def signature(function) -> inspect.Signature | None:
-    """None for a function of C++ that has none."""
+    """Returns the signature; None for a C++ function without one."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -74,7 +75,7 @@ def signature(function) -> inspect.Signature | None:
 
 def test_each_looks_like_what_it_replaces(replaced):
     found = {name: differences(*pair) for name, pair in replaced.items()}
-    del found["torch.Stream"]  # is torch.cuda's: a stream that either makes is one of both
+    del found["torch.Stream"]  # it is torch.cuda's: a stream that either makes is one of both
     assert not {name: lost for name, lost in found.items() if lost}
     assert len(found) > 100
 
@@ -88,7 +89,8 @@ def test_one_function_of_two_names_is_still_one(replaced):
 
 
 def test_each_takes_the_arguments_of_what_it_replaces(monkeypatch):
-    """By position and by keyword, as `torch.cuda.get_device_name(device=0)`."""
+    """Arguments can be passed by position and by keyword, such as
+    `torch.cuda.get_device_name(device=0)`."""
     refused = []
 
     def checked(owner, values):
@@ -109,7 +111,7 @@ def test_each_takes_the_arguments_of_what_it_replaces(monkeypatch):
 
 
 def calls(of: inspect.Signature):
-    """The longest call by position and the longest by keyword, as (args, kwargs)."""
+    """Returns the longest call by position and the longest by keyword, as (args, kwargs)."""
     kinds = inspect.Parameter
     by_position = [p for p in of.parameters.values() if p.kind <= kinds.POSITIONAL_OR_KEYWORD]
     needed = {

@@ -1,8 +1,8 @@
-"""Scripts that say "cuda" in the usual ways, unchanged: on sim, and the same ones on a GPU.
+"""Scripts that use "cuda" in the usual ways, run unchanged on sim, and on a GPU.
 
-What is expected stands beside the lines of `scripts/`: `# waits: a value x3`. Two things differ
-on a GPU: `# waits without a line: …` is found there, and not where, and the paragraph under
-`# compiles` waits as often as the compiler likes.
+The expected waits stand on the lines of `scripts/`: `# waits: a value x3`. Two things differ on a
+GPU: a wait of `# waits without a line: …` has no line there, and the paragraph under `# compiles`
+waits as often as the compiler likes.
 """
 
 import subprocess
@@ -26,7 +26,8 @@ SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
 
 
 def compiles(script: Path, line: int | None) -> bool:
-    """Compiled code that waits names the first line of what it was compiled from, or none."""
+    """Returns True for a wait in compiled code, which names the first line of its source, or no
+    line."""
     paragraphs = "\n".join(script.read_text().splitlines()[:line]).split("\n\n")
     return any("\n# compiles" in f"\n{part.strip()}" for part in paragraphs[-1 if line else 0 :])
 
@@ -41,8 +42,8 @@ def run(script: Path) -> debubble.SyncReport:
 
 @pytest.fixture
 def cuda(accelerator, monkeypatch):
-    """On a GPU "cuda" means what it says."""
-    # PyTorch's compiler has distributions trust their parameters from its import on.
+    """Makes "cuda" mean sim, unless this is a GPU."""
+    # Importing PyTorch's compiler makes distributions trust their parameters.
     monkeypatch.setattr(Distribution, "_validate_args", Distribution._validate_args)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -144,7 +145,7 @@ def test_tritons_driver_and_its_benchmarks_answer(cuda, tmp_path):
 
 @pytest.mark.sim
 def test_as_a_command_it_leaves_nothing_behind_on_stderr(tmp_path):
-    """Tensors that live until Python ends are given back without a word."""
+    """Tensors that live until Python exits are freed silently."""
     script = tmp_path / "script.py"
     script.write_text("import torch\nx = torch.ones(3, device='cuda')\nprint(x.sum().item())\n")
     command = [sys.executable, "-m", "debubble", "syncs", "--as-cuda", str(script)]

@@ -1,4 +1,4 @@
-"""The waits that a script of `scripts/` names beside its lines."""
+"""Reads the expected waits from the comments of a script in `scripts/`."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ EXPECTED = re.compile(
 
 
 def expected(script: Path, modelled: bool) -> Counter:
-    """How often each line waits for what."""
+    """Returns how often each line waits, by cause."""
     waits: Counter = Counter()
     for number, line in enumerate(script.read_text().splitlines(), 1):
         if found := EXPECTED.search(line):

@@ -1,4 +1,4 @@
-"""Dense attention in float32 with an explicit mask: what the kernel has to agree with."""
+"""Dense attention in float32 with an explicit mask, to compare the kernel with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ranges = list[list[tuple[int, int]]]
 
 
 def holds_both(query, key, start, end):
-    """The rule of a range: valid iff start < end, and then it holds query and key."""
+    """Returns True if a valid range (start < end) holds both query and key."""
     inside = (query >= start) & (query <= end) & (key >= start) & (key <= end)
     return inside & (start < end)
 
@@ -25,7 +25,7 @@ def allowed_pairs(
     spans: list[tuple[int, int]],
     rule: Callable = holds_both,
 ) -> torch.Tensor:
-    """[query_len, kv_len] bool."""
+    """Returns [query_len, kv_len] bool: True for the pairs that may attend."""
     query = torch.arange(positions.start, positions.stop)[:, None]
     key = torch.arange(positions.stop)[None, :]
     allowed = key <= query
@@ -49,7 +49,8 @@ class AttentionCase:
 
     @classmethod
     def random(cls, lengths, heads, head_size, dtype=torch.float32, padding=0) -> AttentionCase:
-        """`lengths`: (query_len, kv_len) of each sequence; `heads`: (query, KV) heads."""
+        """Returns a random case. `lengths` are (query_len, kv_len) of each sequence; `heads` are
+        (query, KV) heads."""
         num_heads, num_kv_heads = heads
         scheduled = [range(kv_len - query_len, kv_len) for query_len, kv_len in lengths]
         requests = PagedRequests(len(lengths), max(kv_len for _, kv_len in lengths))
@@ -62,7 +63,7 @@ class AttentionCase:
         return cls(batch, *tensors, scheduled, requests)
 
     def attention(self, ranges: torch.Tensor | None = None, **options) -> torch.Tensor:
-        """What the kernel computes, on the CPU as float32."""
+        """Returns the kernel's result, on the CPU as float32."""
         device = current().device
         tensors = (self.query, self.key_cache, self.value_cache)
         on_device = [tensor.to(device) for tensor in tensors]
@@ -74,7 +75,7 @@ class AttentionCase:
         window: int | None = None,
         rule: Callable = holds_both,
     ) -> torch.Tensor:
-        """[num_tokens, num_heads, head_size] float32."""
+        """Returns the expected result, [num_tokens, num_heads, head_size] float32."""
         group = self.query.shape[1] // self.key_cache.shape[2]
         outputs, first = [], 0
         for i, positions in enumerate(self.scheduled):
@@ -93,7 +94,7 @@ class AttentionCase:
 
 
 def padded(ranges: Ranges, capacity: int | None = None, num_seqs: int | None = None):
-    """[num_seqs, capacity, 2] int32 on the device, made the plain way."""
+    """Returns [num_seqs, capacity, 2] int32 on the device, made the plain way."""
     capacity = capacity or max(len(spans) for spans in ranges)
     table = torch.zeros(num_seqs or len(ranges), capacity, 2, dtype=torch.int32)
     for row, spans in enumerate(ranges):

@@ -1,4 +1,4 @@
-"""The kernel against dense attention in float32."""
+"""The kernel, compared with dense attention in float32."""
 
 import itertools
 import re
@@ -27,7 +27,7 @@ RANGES = {
     ],
     "reaching past the cache": [[(5, 9)], [(10, 40)], [(330, 2000), (340, 350)]],
 }
-# Spans that hold the tokens which the sequences of DECODE decode.
+# These spans hold the tokens that the sequences of DECODE decode.
 DECODED = [[(3, 522)], [(30, 36), (0, 1)], [(1990, 2010), (1800, 2040)]]
 ALL_RANGES = RANGES | {"decoded": DECODED}
 
@@ -42,7 +42,7 @@ def expect_agreement(lengths, heads, head_size, window, dtype, ranges, padding=0
     assert error < TOLERANCE[dtype]
 
 
-# Each value of each dimension, and each of the pairs that the kernel treats as one case.
+# The grid has each value of each dimension, and each pair that the kernel treats as one case.
 SHORT_GRID = [
     (MIXED, (8, 2), 128, None, torch.float32, "one each"),
     (MIXED, (5, 1), 256, 64, torch.float32, "overlapping and degenerate"),
@@ -93,7 +93,7 @@ def test_prefill_from_the_first_token_with_bidirectional_images():
     ids=["its last key begins a tile", "its first key ends a tile"],
 )
 def test_a_span_counts_to_its_last_key_at_the_edge_of_a_tile(num_tokens, window, span, dtype):
-    """Tiles of keys begin at multiples of 16, of 64 or of 128, by what computes them."""
+    """Tiles of keys begin at multiples of 16, 64 or 128, depending on the hardware."""
     lengths = [(num_tokens, num_tokens)]
     expect_agreement(lengths, (1, 1), 32, window, dtype, [[span]])
 
@@ -103,7 +103,7 @@ def test_padding_rows_of_a_graph_are_harmless():
 
 
 def test_ranges_are_read_at_any_capacity_and_alignment(accelerator):
-    """The rows of a micro-batch begin anywhere in the buffer."""
+    """The rows of a micro-batch can begin anywhere in the buffer."""
     case = AttentionCase.random([(16, 16), (16, 16)], (2, 1), 64)
     ranges = [[(2, 9)], [(3, 14), (1, 2)]]
     for capacity, first in [(2, 0), (3, 1), (5, 3)]:
@@ -113,10 +113,10 @@ def test_ranges_are_read_at_any_capacity_and_alignment(accelerator):
 
 
 def test_keys_that_no_query_may_see_are_not_even_read(accelerator):
-    """A value of NaN spoils every output whose program reads it, with a weight of zero too."""
+    """A NaN value spoils every output whose program reads it, even with a weight of zero."""
     case = AttentionCase.random([(16, 1024)], (2, 1), 64)
     blocks = torch.from_numpy(case.requests.blocks[0])
-    case.value_cache[blocks[: (1024 - 16 - 64) // 16 - 8]] = float("nan")  # but for one tile
+    case.value_cache[blocks[: (1024 - 16 - 64) // 16 - 8]] = float("nan")  # all but one tile
     spans = padded([[(1000, 1020)]])
     assert case.attention(window=64).isfinite().all()
     assert case.attention(spans, window=64).isfinite().all()
@@ -200,8 +200,8 @@ def test_what_the_kernel_cannot_do_is_refused(change, error, text):
 
 @pytest.mark.gpu_memory(27)
 def test_offsets_beyond_32_bits(accelerator, monkeypatch):
-    """The last tokens of a long tensor, rows of a wide block table and the last blocks of a large
-    cache give what they give where all of them lie close together."""
+    """The last tokens of a long tensor, rows of a wide block table and last blocks of a large cache
+    give the same results as tokens, rows and blocks that lie close together."""
     only_the_kernels(accelerator, monkeypatch, "solutions.pinned_h2d.model.attention")
     space = address_space(accelerator, torch.float32)
     to_device = lambda tensor: tensor.to(space.device)

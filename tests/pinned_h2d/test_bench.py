@@ -1,4 +1,4 @@
-"""The benchmark runs both variants, says how it came by its times, and keeps them."""
+"""The benchmark runs both variants, says how it got its times, and stores them."""
 
 import json
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_it_prints_a_table_and_saves_a_record(accelerator, shallow_model, tmp_pa
             assert min(cost["device_us"], cost["host_us"]) > 0
             assert 0 <= cost["idle_share"] < 1
         assert after["attention_us"] > 0
-        if accelerator.modelled:  # A clock says other things on a machine that others use too.
+        if accelerator.modelled:  # Clocks are unreliable on a machine with other work.
             assert before["device_us"] > after["device_us"]
             assert after["idle_share"] < before["idle_share"]
             assert before["host_us"] > benchmark.LOAD_MS * 1e3 > after["host_us"]
@@ -56,7 +56,7 @@ def test_progress_and_table_stay_within_a_terminal(accelerator, shallow_model, c
 def test_a_shape_fits_what_is_free_and_what_this_process_may_take(
     monkeypatch, free, fraction, reserved, fits
 ):
-    """On a GPU of 80 GiB, with a shape of 45."""
+    """The GPU has 80 GiB, and the shape needs 45."""
     gib = 2**30
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free * gib, 80 * gib))
     monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda: fraction)

@@ -1,4 +1,4 @@
-"""The range tensor against the code as it was."""
+"""The range tensor, compared with the code before the change."""
 
 from functools import cache
 
@@ -64,7 +64,7 @@ def test_nothing_to_say_uploads_nothing(accelerator):
 
 @cache
 def shared_buffer() -> PrefixRangeBuffer:
-    """One for all examples, so that each finds what the last one left behind."""
+    """Returns one buffer for all examples, so that each finds what the last one left."""
     return PrefixRangeBuffer(8, 4, current().device)
 
 

@@ -1,4 +1,4 @@
-"""What sim models is what the H200 did: a prefill step of 48 layers and 16 requests with images."""
+"""Sim's modelled times match the H200: a prefill step of 48 layers and 16 requests with images."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The persistent buffer: one address for all steps, and nothing left behind by an earlier one."""
+"""The persistent buffer: one address for all steps, and nothing left of an earlier step."""
 
 import pytest
 

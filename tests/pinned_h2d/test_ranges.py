@@ -1,4 +1,4 @@
-"""What may stand in the ranges, and what the refusal of anything else says."""
+"""Valid ranges, and the errors for all others."""
 
 from functools import partial
 from types import SimpleNamespace

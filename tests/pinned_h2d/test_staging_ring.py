@@ -1,4 +1,5 @@
-"""The ring: every value arrives, nothing waits that need not, nothing is overwritten too early."""
+"""The ring: every value arrives, no upload waits without need, and nothing is overwritten too
+early."""
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ SHAPE = (16, 2)
 
 
 def upload_steps(accelerator, depth, steps, load_ms=0.0):
-    """Uploads of the constants 0, 1, 2, ... to a buffer each; the timeline of it."""
+    """Records uploads of the constants 0, 1, 2, ... to a buffer each."""
     ring = StagingRing(SHAPE, torch.int32, depth)
     targets = [
         torch.zeros(SHAPE, dtype=torch.int32, device=accelerator.device) for _ in range(steps)

@@ -1,4 +1,4 @@
-"""The whole step, as it was and as it is: the same result, and what each makes the host do."""
+"""The whole step, before and after the change: equal results, and what each makes the host do."""
 
 from dataclasses import replace
 
@@ -59,7 +59,7 @@ def test_prefill_then_decode_agree_with_the_code_as_it_was(accelerator, shallow)
 
 
 def test_a_layer_of_first_tokens_against_its_definition(accelerator, shallow):
-    """A token that sees nobody else attends to its own value."""
+    """A token that sees no other token attends to its own value."""
     requests = PagedRequests(3, 1)
     batch = requests.batch([range(1)] * 3, accelerator.device)
     config = replace(shallow.config, dtype=torch.float32)

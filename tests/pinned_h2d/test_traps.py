@@ -1,6 +1,6 @@
-"""What went wrong upstream, in review or after the merge.
+"""Faults found upstream, in review or after the merge.
 
-Each test runs naive code too and shows that it misbehaves, where ours does not.
+Each test also runs naive code and shows that it misbehaves, while ours does not.
 """
 
 from types import SimpleNamespace
@@ -84,7 +84,7 @@ def test_trap_2_a_dict_that_changes_makes_nothing_stale(accelerator):
 
     ranges = {0: [(2, 5)]}
     assert rows(naive_tensor(ranges)) == rows(our_tensor(ranges)) == [[[2, 5]], [[0, 0]]]
-    del ranges[0]  # the request is finished, another one takes part
+    del ranges[0]  # the request is finished, and a different one runs
     ranges[1] = [(7, 9)]
     assert rows(naive_tensor(ranges)) == [[[2, 5]], [[0, 0]]]
     assert rows(our_tensor(ranges)) == [[[0, 0]], [[7, 9]]]
@@ -103,7 +103,7 @@ def test_trap_3_micro_batches_are_keyed_anew(accelerator):
         set_ranges(micro_batches, {0: [(2, 5)], 3: [(7, 9)]})
         return [rows(layers["layers.0"].mm_prefix_range_tensor) for layers in micro_batches]
 
-    # Request 3 is row 1 of the second micro-batch, and row 3 of nothing.
+    # Request 3 is row 1 of the second micro-batch; no micro-batch has a row 3.
     right = [[[[2, 5]], [[0, 0]], [[0, 0]]], [[[0, 0]], [[7, 9]]]]
     assert tensors(naive_set) != right
     runner = ModelRunner(5, 1, accelerator.device)
@@ -133,11 +133,11 @@ def test_trap_5_degenerate_spans_hold_nothing_and_end_nothing(accelerator):
     case = AttentionCase.random([(12, 12)], (2, 1), 32)
 
     def stop_at_zero(spans):
-        """Naive: takes the first (0, 0) for the end of the list."""
+        """Takes the first (0, 0) for the end of the list, which is naive."""
         return spans[: spans.index((0, 0))] if (0, 0) in spans else spans
 
     def needs_a_start(query, key, start, end):
-        """Naive: takes a start of 0 for padding."""
+        """Takes a start of 0 for padding, which is naive."""
         return holds_both(query, key, start, end) & (start > 0)
 
     spans = [(0, 0), (5, 5), (0, 1), (4, 9)]
@@ -146,7 +146,7 @@ def test_trap_5_degenerate_spans_hold_nothing_and_end_nothing(accelerator):
     assert (ours - right).abs().max() < 1e-4
     assert (case.oracle([stop_at_zero(spans)]) - right).abs().max() > 1e-2
     assert (case.oracle([spans], rule=needs_a_start) - right).abs().max() > 1e-2
-    # (s, s) and (0, 0) hold one token, which sees itself anyway: they change nothing at all.
+    # (s, s) and (0, 0) hold one token, which sees itself anyway, so they change nothing.
     assert torch.equal(case.attention(padded([[(0, 0), (5, 5)]])), case.attention())
 
 
@@ -156,7 +156,8 @@ def test_trap_6_the_address_survives_graph_replay(accelerator):
     steps = [{0: [(2, 9)]}, {1: [(1, 6), (5, 10)]}, {}]
 
     def replayed_outputs(tensor_of_step):
-        """Captured with the first step's tensor, then replayed for each step."""
+        """Returns the outputs of a graph that is captured with the first step's tensor and replayed
+        for each step."""
         held = [tensor_of_step(steps[0])]
         output = torch.zeros_like(on_device[0])
 
@@ -183,7 +184,7 @@ def test_trap_6_the_address_survives_graph_replay(accelerator):
         True
     ] * 3
     assert (naive[0] - right[0]).abs().max() < 1e-4
-    assert (naive[1] - right[0]).abs().max() < 1e-4  # the first step's ranges, once more
+    assert (naive[1] - right[0]).abs().max() < 1e-4  # the first step's ranges again
     assert (naive[1] - right[1]).abs().max() > 1e-2
 
 
@@ -193,7 +194,7 @@ def test_trap_7_the_upload_is_pinned_does_not_wait_and_is_never_overwritten(acce
     ranges, device = {0: [(2, 5)], 1: [(1, 3)]}, accelerator.device
 
     def naive_upload(ranges):
-        """One upload a step, but pageable and blocking."""
+        """Uploads once a step, but from pageable memory and with a wait."""
         return torch.tensor([ranges[0], ranges[1]], dtype=torch.int32, device=device)
 
     runner = ModelRunner(2, 1, device)
@@ -211,7 +212,7 @@ def test_trap_7_the_upload_is_pinned_does_not_wait_and_is_never_overwritten(acce
     assert counts(our_upload) == (0, 1, 0)
 
     def arrived(upload, at_most_ms):
-        """What three uploads of 1, 2 and 3 bring, behind a device that is still busy."""
+        """Returns what three uploads of 1, 2 and 3 bring while the device is busy."""
         targets = [torch.zeros(4, dtype=torch.int32, device=device) for _ in range(3)]
         accelerator.synchronize()
         with closed_gate(accelerator, at_most_ms):
@@ -257,7 +258,8 @@ def test_trap_8_the_number_of_ranges_compiles_nothing_anew(accelerator, monkeypa
 
 
 def compilations(accelerator, kernel, run, tensors, monkeypatch) -> int:
-    """Kernels that Triton compiles for these calls; on sim, those that it would tell apart."""
+    """Returns how many kernels Triton compiles for these calls; on sim, how many it would
+    compile."""
     if accelerator.name == "cuda":
         compiled = kernel.device_caches[torch.cuda.current_device()][0]
         compiled.clear()

@@ -1,4 +1,4 @@
-"""What holds for every site, whatever it computes: it never waits, and overlap never harms it."""
+"""Claims about every site: it never waits, and overlap never harms it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OVERLAPPED_CALLS = 64
 
 
 def recorded(accelerator, call: Callable[[], Any]) -> debubble.Timeline:
-    """What one call does after a first one has compiled and reserved what there is to."""
+    """Records a second call, since the first one compiles and reserves memory."""
     call()
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
@@ -29,12 +29,12 @@ def recorded(accelerator, call: Callable[[], Any]) -> debubble.Timeline:
 
 
 def counts_of(accelerator, call: Callable[[], Any]) -> dict[str, int]:
-    """The counts of what is `recorded`."""
+    """Returns the counts of the timeline that `recorded` returns."""
     return recorded(accelerator, call).counts()
 
 
 def expect_no_wait_in(timeline: debubble.Timeline) -> None:
-    """No host sync and no pageable copy; says which there are."""
+    """Checks that there is no host sync and no pageable copy; otherwise names them."""
     waits = [
         f"{event.name} at {event.start:.0f} us for {event.duration:.0f} us: {event.source}"
         for event in timeline.events
@@ -44,7 +44,8 @@ def expect_no_wait_in(timeline: debubble.Timeline) -> None:
 
 
 def expect_no_wait(accelerator, call: Callable[[], Any], pinned_uploads: int = 1) -> None:
-    """No host sync, no pageable copy, and at most so many pinned uploads, by two witnesses."""
+    """Checks in two ways that a call has no host sync, no pageable copy, and at most
+    `pinned_uploads` pinned uploads."""
     timeline = recorded(accelerator, call)
     expect_no_wait_in(timeline)
     counts = timeline.counts()
@@ -55,10 +56,10 @@ def expect_no_wait(accelerator, call: Callable[[], Any], pinned_uploads: int = 1
 
 
 def expect_host_returns(accelerator, call: Callable[[], Any]) -> None:
-    """The host is done with a call before the device begins with what that call has queued.
+    """Checks that the host is done with a call before the device begins with the call's work.
 
-    What happens to wait, such as an allocator that grows, doesn't count; a wait of the call's own
-    comes back each time.
+    A chance wait, such as an allocator that grows, doesn't count; a wait of the call itself occurs
+    in every try.
     """
     warm_up(accelerator, call)
     for _ in range(TRIES):
@@ -73,7 +74,7 @@ def expect_host_returns(accelerator, call: Callable[[], Any]) -> None:
 
 
 def expect_host_waits(accelerator, call: Callable[[], Any]) -> None:
-    """It comes back from a call only when what was queued before the call is done."""
+    """Checks that a call returns only when all work that was queued before it is done."""
     warm_up(accelerator, call)
     with closed_gate(accelerator, SHORT_MS) as gate:
         call()
@@ -83,9 +84,9 @@ def expect_host_waits(accelerator, call: Callable[[], Any]) -> None:
 
 @contextmanager
 def answers_in_time(accelerator) -> Iterator[None]:
-    """Whoever reads in the block what the device was asked for finds it there. How soon it comes is
-    no matter of the code's where others use the GPU too: behind their work it takes milliseconds,
-    and then there is one wait more."""
+    """Makes reads in this block find their result. Its delay doesn't depend on the code if other
+    processes use the GPU too: after their work it takes milliseconds, and then the host waits once
+    more."""
     read = ReadBack.read
 
     def read_when_there(pending: ReadBack) -> torch.Tensor:
@@ -98,8 +99,8 @@ def answers_in_time(accelerator) -> Iterator[None]:
 
 
 def warm_up(accelerator, call: Callable[[], Any], times: int = 3) -> None:
-    """Calls, each behind work that isn't done: what is compiled, loaded or pinned for that may make
-    the host wait, the first time."""
+    """Runs the call several times behind unfinished work, since compiling, loading or pinning for
+    such a call may make the host wait at first."""
     for _ in range(times):
         with closed_gate(accelerator, SHORT_MS):
             call()
@@ -113,10 +114,10 @@ def overlapped(
     load_ms: float = 20.0,
     warm_up: bool = True,
 ) -> list[Any]:
-    """The results of one call for each input, all queued behind one kernel that is running.
+    """Returns the results of one call for each input, all queued while one kernel runs.
 
-    `call` must return device tensors that later calls leave alone (a clone of what is reused).
-    Nothing is read before all is queued; no race may be found.
+    `call` must return device tensors that later calls leave alone (a clone of reused memory).
+    Nothing is read before all calls are queued. Checks that there is no race.
     """
     if warm_up:
         call(inputs[0])

@@ -1,6 +1,7 @@
-"""The ranks of a data-parallel group, as processes: `run_ranks` starts them and says what they saw.
+"""The ranks of a data-parallel group, as processes: `run_ranks` starts them and returns what they
+saw.
 
-Not a test module: run as `python -m tests.sync_free.data_parallel_ranks SIZE FOLDER`.
+This is not a test module: run it as `python -m tests.sync_free.data_parallel_ranks SIZE FOLDER`.
 """
 
 import json
@@ -32,9 +33,10 @@ TIMEOUT_S = 120.0
 
 
 def run_ranks(device: str, size: int, folder: Path, module: str = __name__) -> list[dict]:
-    """What each of `size` ranks saw. AssertionError, with their last words, if one failed.
+    """Returns what each of `size` ranks saw. Raises AssertionError, with their output, if one
+    failed.
 
-    `module` calls `main` for a size and a folder when it is run.
+    `module` calls `main` with a size and a folder when it is run.
     """
     environment = {name: v for name, v in os.environ.items() if name != "TRITON_INTERPRET"}
     environment |= {"DEBUBBLE_DEVICE": device, "OMP_NUM_THREADS": "1", "NCCL_NVLS_ENABLE": "0"}
@@ -52,8 +54,9 @@ def run_ranks(device: str, size: int, folder: Path, module: str = __name__) -> l
 
 
 def main(size: int, folder: Path, run_rank: Callable[[int, int, Path], None]) -> None:
-    """One process a rank. When one fails, or takes too long, the others are ended: they'd hang."""
-    # A process that used CUDA can't be forked. Elsewhere to load torch once is enough.
+    """Runs one process for each rank. If one fails or takes too long, the others are ended, since
+    they would hang."""
+    # A process that used CUDA can't be forked. Other processes share one import of torch.
     forks = sys.platform == "linux" and os.environ["DEBUBBLE_DEVICE"] == "sim"
     context = multiprocessing.get_context("fork" if forks else "spawn")
     ranks = [context.Process(target=run_rank, args=(rank, size, folder)) for rank in range(size)]
@@ -76,7 +79,7 @@ def main(size: int, folder: Path, run_rank: Callable[[int, int, Path], None]) ->
 
 
 def numbers_of(rank: int, step: int) -> dict[str, int | bool]:
-    """What a rank says in a step: no two of them alike, and all rows different."""
+    """Returns a rank's numbers in a step: no two ranks or steps are alike, and all rows differ."""
     number = 100 * rank + step
     return {
         "should_ubatch": (rank + step) % 3 > 0,
@@ -111,7 +114,7 @@ def run_rank(rank: int, size: int, folder: Path) -> None:
 
 
 def disagreements(rank: int, size: int) -> dict[str, str]:
-    """What this rank is told when one rank is started with something else than the others."""
+    """Returns the errors of this rank when one rank starts with different settings."""
     odd = rank == size - 1
     rows = [*data_parallel_group.Row, "one more"] if odd else data_parallel_group.Row
     told = {}
@@ -129,7 +132,7 @@ def disagreements(rank: int, size: int) -> dict[str, str]:
 
 
 def overlapped_steps(accelerator, group: DataParallelGroup) -> dict:
-    """STEPS exchanges, none of them read before the last is queued."""
+    """Runs STEPS exchanges, and reads none of them before the last is queued."""
     with debubble.record(accelerator) as timeline, debubble.no_host_syncs():
         accelerator.sleep(20.0)
         pending = [_run_ar(**numbers_of(group.rank, step), group=group) for step in range(STEPS)]
@@ -141,8 +144,8 @@ def overlapped_steps(accelerator, group: DataParallelGroup) -> dict:
 
 
 def read_behind_a_busy_device(accelerator, group: DataParallelGroup) -> dict:
-    """One exchange while the compute stream has something before it that does not end."""
-    with closed_gate(accelerator, SHORT_MS):  # What a first time costs behind such a load.
+    """Runs one exchange while the compute stream is blocked."""
+    with closed_gate(accelerator, SHORT_MS):  # The first exchange behind such a load costs more.
         _run_ar(**numbers_of(group.rank, 0), group=group).read()
     accelerator.synchronize()
     _run_ar(**numbers_of(group.rank, 0), group=group).read()  # All ranks are here now.

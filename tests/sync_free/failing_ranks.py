@@ -1,7 +1,7 @@
-"""Ranks of which one refuses, is interrupted, dies or hangs, as processes: `run_cases`
-starts them, many cases side by side, and says what each of the others was told and when.
+"""Ranks of which one refuses, is interrupted, dies or hangs, as processes. `run_cases` starts many
+cases side by side, and returns what the other ranks were told and when.
 
-Not a test module: run as `python -m tests.sync_free.failing_ranks FOLDER CASE...`.
+This is not a test module: run it as `python -m tests.sync_free.failing_ranks FOLDER CASE...`.
 """
 
 import json
@@ -26,10 +26,10 @@ from solutions.sync_free.sites.data_parallel import _run_ar
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 4.0
-"""That a rank may stay away; what happens sooner does not take as long."""
+"""The timeout in seconds for a missing rank; all other failures are reported sooner."""
 EXCHANGES = 6
 FIRST = data_parallel_group.STEPS_IN_FLIGHT
-"""The first exchange behind those of the start."""
+"""The number of the first exchange after those at the start."""
 WAYS = ("refuses", "is interrupted", "dies", "hangs")
 SIDE_BY_SIDE = 6
 
@@ -38,9 +38,9 @@ class Case(NamedTuple):
     size: int
     way: str
     rank: int
-    """Who does so."""
+    """The rank that fails."""
     exchange: int
-    """When, from `FIRST` on."""
+    """The exchange in which it fails, from `FIRST` on."""
 
     @property
     def id(self) -> str:
@@ -62,7 +62,7 @@ CASES = [
 
 
 def run_cases(folder: Path, cases: Sequence[Case]) -> dict[Case, list[dict]]:
-    """By case, what each rank saw; {} of one that ended."""
+    """Returns what each rank saw, by case; {} for a rank that ended."""
     environment = os.environ | {"DEBUBBLE_DEVICE": "sim", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", __name__, str(folder), *(case.id for case in cases)]
     subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=280)
@@ -119,11 +119,12 @@ def run_rank(case: Case, rank: int, folder: Path) -> None:
         seen["heard"].append(heard)
         seen["seconds"] = max(seen["seconds"], time.monotonic() - started)
     (folder / case.id / f"rank_{rank}.json").write_text(json.dumps(seen))
-    os._exit(0)  # What torch.distributed still waits for is over.
+    os._exit(0)  # torch.distributed would still wait for others.
 
 
 def ask(group: DataParallelGroup, rank: int, exchange: int, way: str) -> list[int]:
-    """The padded tokens that each rank says in this exchange."""
+    """Returns the padded tokens of each rank in this exchange, unless this rank fails in the way
+    `way`."""
     number = 100 * exchange + rank
     if way == "dies":
         os._exit(1)

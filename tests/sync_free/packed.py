@@ -1,4 +1,4 @@
-"""The planning version of each site, called as the site is: plan, upload, apply."""
+"""The planning version of each site, with the site's interface: plan, upload, apply."""
 
 from solutions.common.packed_upload import upload_packed
 from solutions.sync_free.packed.bad_words import BadWords, plan_bad_words

@@ -1,4 +1,4 @@
-"""Bad input is refused on the host: before anything is uploaded, and with nothing half changed."""
+"""Refusals of bad input on the host: before any upload, and with nothing half changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import debubble
 def expect_refused(
     accelerator, call: Callable[[], Any], message: str, unchanged: tuple[torch.Tensor, ...]
 ) -> None:
-    """ValueError with words that match `message`; the device does nothing, and nothing changes."""
+    """Checks that the call raises ValueError with text that matches `message`, queues nothing on
+    the device, and changes nothing."""
     as_they_were = [tensor.clone() for tensor in unchanged]
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline, pytest.raises(ValueError, match=message):

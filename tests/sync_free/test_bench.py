@@ -1,4 +1,4 @@
-"""The benchmark runs all variants, says how it came by its times, and keeps them."""
+"""The benchmark runs all variants, says how it got its times, and stores them."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"
 
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
-    """(folder, what was printed) of a quick run, on the small model alone."""
+    """Returns (folder, printed text) of a quick run on the small model only."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -44,7 +44,7 @@ def test_every_variant_has_its_costs(accelerator, record):
     for now in others:
         assert now["counts"]["host_syncs"] == now["counts"]["h2d_pageable"] == 0
         assert min(now["device_us"], now["host_us"], now["loop_us"]) > 0
-        if accelerator.modelled:  # A clock says other things on a machine that others use too.
+        if accelerator.modelled:  # Clocks are unreliable on a machine with other work.
             assert before["device_us"] > now["device_us"]
             assert before["host_us"] > benchmark.LOAD_MS * 1e3 > now["host_us"]
     assert steps["after"]["counts"]["h2d_pinned"] == accelerator.pin_memory
@@ -52,7 +52,7 @@ def test_every_variant_has_its_costs(accelerator, record):
 
 @pytest.mark.sim
 def test_the_counts_are_those_measured_on_the_h200(record):
-    """Of the same step of the same workload."""
+    """The modelled and the measured step are the same, of the same workload."""
     modelled = record["presets"]["small"]["steps"]["decode"]
     measured = json.loads(MEASURED.read_text())["presets"]["small"]["steps"]["decode"]
     assert {name: cost["counts"] for name, cost in modelled.items()} == {

@@ -1,4 +1,4 @@
-"""causal_conv1d_fn against loops in NumPy, and as it was."""
+"""causal_conv1d_fn, after and before the change, compared with loops in NumPy."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ LARGE = 4096
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences with random inputs and states, on the host."""
+    """A batch of sequences with random inputs and states, on the host."""
 
     lengths: list[int]
     slots: list[int]
@@ -57,7 +57,7 @@ class Batch:
         return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
 
     def step(self, token, has_state=True):
-        """One token of the only sequence, as a decode step."""
+        """Returns one token of the only sequence, as a decode step."""
         return replace(self, lengths=[1], has_state=[has_state], x=self.x[token : token + 1])
 
     def expected(self):
@@ -152,7 +152,7 @@ def test_a_state_is_the_last_inputs_whatever_the_length(accelerator, width, leng
 
 
 def test_a_long_sequence_is_its_decode_steps(accelerator):
-    """Token by token, each step going on from the state of the last one."""
+    """Each step runs one token, and continues from the state of the last step."""
     whole = Batch.random([11], has_state=[False])
     conv_states, outputs = whole.on(accelerator)["conv_states"], []
     for token in range(11):
@@ -178,7 +178,7 @@ def test_an_empty_batch_is_nothing(accelerator):
 
 
 def test_an_index_beyond_the_slots_touches_nothing(accelerator):
-    """Refused where the indices are known on the host, and harmless where they are not."""
+    """Such an index is refused if the host knows the indices, and harmless otherwise."""
     batch = Batch.random([2, 1], slots=[9, 0])
     args = batch.on(accelerator)
     metadata = prepare_conv_metadata(batch.starts, accelerator.device)
@@ -187,19 +187,19 @@ def test_an_index_beyond_the_slots_touches_nothing(accelerator):
 
 
 ANOTHER = [9, 1], [1, 9], [0, 10], [10, 0], [5, 5]
-"""Lengths of the same sum, and of other chunks than [2, 8] has."""
+"""Lengths with the same sum as [2, 8], but different chunks (except [5, 5])."""
 
 
 @pytest.mark.sim
 @pytest.mark.parametrize("lengths", ANOTHER, ids=str)
 @pytest.mark.parametrize("is_planned", [False, True], ids=["of these", "of others"])
 def test_metadata_of_another_batch_of_as_many_tokens(accelerator, lengths, is_planned):
-    """Of a GPU nobody asks what lies there: it computes the tokens that have a chunk."""
+    """A GPU doesn't check the metadata: it computes the tokens that have a chunk."""
     mine, others = Batch.random([2, 8]), Batch.random(lengths)
     batch, planned = (others, mine) if is_planned else (mine, others)
     args = batch.on(accelerator)
     call = lambda: causal_conv1d.causal_conv1d_fn(**args, metadata=planned.metadata(accelerator))
-    if lengths == [5, 5]:  # It has the chunks that [2, 8] has.
+    if lengths == [5, 5]:  # The chunks are those of [2, 8].
         return expect_close((call(), args["conv_states"]), batch.expected())
     was = args["conv_states"].cpu()
     with pytest.raises(RuntimeError, match="metadata is of another batch: prepare it from this"):
@@ -209,10 +209,10 @@ def test_metadata_of_another_batch_of_as_many_tokens(accelerator, lengths, is_pl
 
 @pytest.mark.parametrize("end", [CHUNK_TOKENS + 100, 2**31 - 1])
 def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, end):
-    """The host can't see the starts that are on the device."""
+    """The host can't check starts that are on the device."""
     batch = Batch.random([3, CHUNK_TOKENS + 1])
     args = batch.on(accelerator)
-    # The tokens behind the last one are somebody else's.
+    # The tokens after the last one are not the batch's.
     wide = torch.full((len(batch.x) + 2 * CHUNK_TOKENS, DIM), 7.0, device=accelerator.device)
     wide[: len(batch.x)] = args["x"]
     args["x"] = wide[: len(batch.x)]
@@ -222,8 +222,8 @@ def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, e
 
 
 def test_tables_may_be_longer_than_their_chunks(accelerator):
-    """As those are that were made on the device. Sequence -1 is no sequence, not even where its
-    tokens and its slot lie right before those of the others."""
+    """Tables that were made on the device are longer. Sequence -1 is no sequence, even if its
+    tokens and its slot would lie right before those of the others."""
     batch = Batch.random([2, 3, 0, CHUNK_TOKENS + 1])
     args = batch.on(accelerator)
     for name in ("query_start_loc", "cache_indices", "has_initial_state"):
@@ -268,7 +268,7 @@ def test_half_precision(accelerator, dtype):
 
 
 def decode_batch(num_seqs, longest=2, dim=DIM):
-    """All lengths from 0 to `longest`."""
+    """Returns a batch with random lengths from 0 to `longest`."""
     random = np.random.default_rng(2)
     lengths = random.integers(0, longest + 1, num_seqs)
     return Batch.random(lengths, has_state=random.integers(0, 2, num_seqs) > 0, dim=dim)
@@ -282,7 +282,8 @@ def test_many_requests_of_up_to_two_tokens(accelerator):
 @pytest.mark.gpu
 @pytest.mark.parametrize("seed", range(3))
 def test_programs_do_not_race_for_the_states(accelerator, seed):
-    """Prompts of many chunks among decodes: whoever comes first, each finds the old states."""
+    """Prompts of many chunks are among decodes: each program must find the old states, in any
+    order."""
     lengths = np.random.default_rng(seed).choice([0, 1, 2, 5, 300, 2000], 128)
     expect_convolved(accelerator, causal_conv1d, Batch.random(lengths, dim=300, width=4))
 
@@ -316,7 +317,7 @@ def test_the_host_returns_at_once_also_with_4096_requests(accelerator):
 
 
 def test_overlapped_steps_each_go_on_from_the_last_states(accelerator):
-    """Of one sequence, a token a step; the first token runs once more, to warm up."""
+    """One sequence runs a token a step; the first token runs once more, to warm up."""
     whole = Batch.random([1 + claims.OVERLAPPED_CALLS], slots=[1])
     whole.x[0] = whole.x[1]
     first = whole.step(1)

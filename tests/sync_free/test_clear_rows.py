@@ -1,4 +1,4 @@
-"""clear_rows, and as it was."""
+"""clear_rows, after and before the change."""
 
 import numpy as np
 import pytest

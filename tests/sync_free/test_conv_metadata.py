@@ -1,4 +1,4 @@
-"""The convolution's metadata: planned once a step, and as it was."""
+"""The convolution's metadata: planned once a step, and before the change."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def starts_of(lengths):
 
 
 def oracle(lengths):
-    """(batch_of_chunk, chunk_offset), chunk by chunk."""
+    """Returns (batch_of_chunk, chunk_offset), made chunk by chunk."""
     chunks = [
         (sequence, offset)
         for sequence, length in enumerate(lengths)
@@ -53,7 +53,7 @@ def expect_metadata(metadata, lengths):
 
 
 class Layers:
-    """Adds one to the tokens, and notes what it is told."""
+    """Layers that add one to the tokens, and note their metadata."""
 
     def __init__(self, count=LAYERS):
         self.layers = [self.run] * count

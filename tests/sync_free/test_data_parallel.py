@@ -1,4 +1,4 @@
-"""The exchange between data-parallel ranks: what each of them learns, and that nobody waits."""
+"""The exchange between data-parallel ranks: all ranks learn the same, and no host waits."""
 
 import numpy as np
 import pytest
@@ -31,14 +31,14 @@ def numbers(draw) -> dict[str, int | bool]:
 
 
 def expected_state(of_ranks: list[dict[str, int | bool]]) -> list[list[int]]:
-    """[4, ranks], written row by row from what the ranks said."""
+    """Returns the expected [4, ranks], row by row from the ranks' numbers."""
     names = ("orig_num_tokens", "padded_num_tokens", "should_ubatch", "cudagraph_mode")
     return [[int(numbers[name]) for numbers in of_ranks] for name in names]
 
 
 @pytest.fixture(scope="module")
 def world(accelerator, tmp_path_factory):
-    """A process group of this process alone."""
+    """Returns a process group of this process alone."""
     rendezvous = tmp_path_factory.mktemp("world") / "rendezvous"
     backend = BACKENDS[accelerator.name]
     dist.init_process_group(backend, init_method=f"file://{rendezvous}", rank=0, world_size=1)
@@ -55,7 +55,7 @@ def group(request):
 
 @pytest.fixture(scope="module")
 def ranks(accelerator, tmp_path_factory):
-    """What the ranks of a real group saw: 4 with gloo on sim, 2 with NCCL on two GPUs."""
+    """Returns what the ranks of a real group saw: 4 with gloo on sim, 2 with NCCL on two GPUs."""
     if accelerator.name == "cuda" and torch.cuda.device_count() < 2:
         pytest.skip(f"two NCCL ranks need 2 GPUs, and here is {torch.cuda.device_count()}")
     size = 4 if accelerator.modelled else 2
@@ -230,7 +230,7 @@ def test_a_size_that_is_not_the_process_groups_is_refused(world):
 
 @pytest.mark.gpu
 def test_the_numbers_are_no_part_of_what_is_compiled(accelerator, group):
-    """Triton makes a kernel of its own for the number 1, and one for multiples of 16."""
+    """Triton would compile a separate kernel for the number 1, and one for multiples of 16."""
     compiled = own_column_kernel.device_caches[accelerator.device.index][0]
     compiled.clear()
     for number in (0, 1, 3, 16, 2**31 - 1):
@@ -246,7 +246,7 @@ def test_the_step_follows_the_largest_batch_and_the_least_able_rank():
 
 
 def test_the_host_returns_at_once_and_reads_soon(accelerator, group):
-    """Whatever the model's stream is busy with."""
+    """The model's stream is busy meanwhile."""
     claims.expect_host_returns(accelerator, lambda: _run_ar(**numbers_of(0, 3), group=group))
     claims.expect_host_returns(accelerator, lambda: _run_ar(**numbers_of(0, 3), group=group).read())
 

@@ -1,5 +1,5 @@
-"""Whatever one rank does in whichever exchange, the others are told who and where, in time, and
-nobody takes the numbers of another exchange for those of this one."""
+"""Failing ranks: the other ranks are told in time which rank failed and where, in any exchange, and
+never take the numbers of one exchange for those of another."""
 
 import re
 
@@ -13,7 +13,7 @@ NUM_PARTS = 10
 
 
 def part_of_all(number: int) -> list[Case]:
-    """One or two cases of each kind."""
+    """Returns one or two cases of each kind."""
     of_kinds = ([case for case in CASES if (case.size, case.way) == kind] for kind in sorted(KINDS))
     return [case for of_kind in of_kinds for case in of_kind[number::NUM_PARTS]]
 
@@ -26,7 +26,7 @@ def expect_told(case: Case, rank: int, seen: dict) -> None:
     at = case.exchange - FIRST
     before, now, later = seen["heard"][:at], seen["heard"][at], seen["heard"][at + 1 :]
     assert before == [right(case, FIRST + number) for number in range(at)]
-    assert seen["seconds"] < TIMEOUT_S + 1.5  # of a busy machine
+    assert seen["seconds"] < TIMEOUT_S + 1.5  # a busy machine is slower
     if case.way == "refuses":
         if rank == case.rank:
             assert now == "ValueError: -1 tokens: a rank that has nothing to run has 0"
@@ -36,7 +36,7 @@ def expect_told(case: Case, rank: int, seen: dict) -> None:
             )
         assert later == [right(case, case.exchange + 1 + number) for number in range(len(later))]
     elif case.way == "is interrupted":
-        # Its next exchange meets the others' present one.
+        # This rank's next exchange meets the current one of the others.
         apart = [case.exchange + (each == case.rank) for each in range(case.size)]
         told = [now, *later] if rank != case.rank else later
         assert (rank != case.rank) or now == "KeyboardInterrupt: now"

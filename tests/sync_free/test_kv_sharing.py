@@ -1,4 +1,5 @@
-"""_prepare_kv_sharing_fast_prefill: an index buffer without a stale entry, and as it was."""
+"""_prepare_kv_sharing_fast_prefill, after and before the change: an index buffer without stale
+entries."""
 
 import pytest
 import torch

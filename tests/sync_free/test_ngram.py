@@ -1,4 +1,4 @@
-"""update_ngram_gpu_tensors_incremental, and as it was."""
+"""update_ngram_gpu_tensors_incremental, after and before the change."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ MAX_REQS, MAX_LEN = 6, 8
 
 @dataclass(frozen=True)
 class Step:
-    """One update: what the host has, and what the tables on the device held before."""
+    """One update: the host's tables, and the device's tables before it."""
 
     batch: NgramBatch
     previous: dict[str, int] | None
@@ -32,7 +32,7 @@ class Step:
     num_tokens: np.ndarray
 
     def run(self, module, accelerator):
-        """The tables afterwards, and the map that was returned."""
+        """Returns the tables after the update, and the returned map."""
         tables = self.tables(accelerator)
         return *tables, self.update(module, tables)
 
@@ -48,7 +48,7 @@ class Step:
         )
 
     def expected(self):
-        """Request by request, reading from tables that nobody writes to."""
+        """Returns the expected tables, made request by request from unchanged copies."""
         token_ids, num_tokens = self.token_ids.copy(), self.num_tokens.copy()
         for row, req_id in enumerate(self.batch.req_ids):
             length = self.batch.num_tokens_cpu[row]
@@ -61,7 +61,8 @@ class Step:
 
 
 def make_step(req_ids, lengths, previous, new=(), max_reqs=MAX_REQS, max_len=MAX_LEN):
-    """Tables in which each id is another one: the device's are negative, the host's are not."""
+    """Returns a step whose tables have no equal ids: the device's are negative, the host's are
+    not."""
     on_host = np.arange(max_reqs * max_len, dtype=np.int32).reshape(max_reqs, max_len)
     return Step(
         batch=NgramBatch(req_ids, on_host, np.array(lengths, np.int32)),
@@ -74,7 +75,7 @@ def make_step(req_ids, lengths, previous, new=(), max_reqs=MAX_REQS, max_len=MAX
 
 @st.composite
 def steps(draw):
-    """Some of the last step's requests, each in any row, among new and resumed ones."""
+    """Draws some of the last step's requests, in any rows, among new and resumed ones."""
     rows_then = draw(st.permutations(range(MAX_REQS)))
     num_then = draw(st.integers(0, MAX_REQS))
     previous = {f"old {i}": rows_then[i] for i in range(num_then)}
@@ -101,7 +102,7 @@ def test_the_tables_are_those_of_the_oracle(accelerator, module, step):
 
 
 def large_step():
-    """4096 requests: a tenth is new, the others have changed places."""
+    """Returns a step of 4096 requests: a tenth is new, and the others have changed places."""
     random = np.random.default_rng(5)
     names = [f"request {i}" for i in range(4096)]
     rows_then = random.permutation(4096).tolist()
@@ -158,7 +159,7 @@ def test_an_empty_batch_touches_nothing(accelerator, module, previous):
 
 
 def test_one_step_follows_the_other(accelerator):
-    """The device appends what it samples; the host's copy of a running request is stale."""
+    """The device appends sampled tokens, so the host's copy of a running request is stale."""
     random = np.random.default_rng(11)
     device = accelerator.device
     token_ids = torch.zeros(MAX_REQS, MAX_LEN, dtype=torch.int32, device=device)

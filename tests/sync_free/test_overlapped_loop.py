@@ -1,4 +1,5 @@
-"""The decode loop: right behind any queue, two steps in flight, one wait a step at most."""
+"""The decode loop is right behind any queue, has two steps in flight, and waits once a step at
+most."""
 
 import pytest
 import torch
@@ -28,7 +29,7 @@ def expected_tokens(steps):
 
 
 def run(loop, steps):
-    """The tokens of all steps. The positions are the caller's, who changes them at once."""
+    """Returns the tokens of all steps. The caller changes the positions after each call."""
     positions, returned = torch.zeros(REQUESTS, dtype=torch.int64), []
     for values in steps:
         positions.copy_(values)
@@ -39,7 +40,7 @@ def run(loop, steps):
 
 
 def record_run(accelerator, make_loop, steps, decode=next_tokens, load_ms=20.0):
-    # The first steps have memory pinned and kernels loaded, which may make everybody wait.
+    # The first steps pin memory and load kernels, which may make all work wait.
     run(make_loop(decode, REQUESTS), positions_of_steps(4))
     loop = make_loop(decode, REQUESTS)
     accelerator.synchronize()
@@ -94,7 +95,8 @@ def test_the_host_is_one_step_ahead_and_never_more(accelerator):
         if len(done) >= STEPS_IN_FLIGHT:
             assert done[-STEPS_IN_FLIGHT].query()
         tokens = next_tokens(tokens, positions)
-        # Nobody opens it: who doesn't wait for this step is far ahead of it.
+        # The gate is never opened: a loop that doesn't wait for this step runs far ahead of
+        # it.
         done.append(closed_gate(accelerator, SHORT_MS).passed)
         return tokens
 
@@ -112,12 +114,12 @@ def test_the_hosts_own_work_is_done_while_a_step_is_under_way(accelerator):
         gates.append(closed_gate(accelerator, SHORT_MS if len(gates) < 4 else LONG_MS))
         return next_tokens(tokens, positions)
 
-    # The first steps have memory pinned and kernels loaded, which may make everybody wait.
+    # The first steps pin memory and load kernels, which may make all work wait.
     run(DecodeLoop(decode, REQUESTS), positions_of_steps(4))
     loop, steps, returned = DecodeLoop(decode, REQUESTS), positions_of_steps(20), []
     for positions in steps:
         returned.append(loop.step(positions))
-        # Here it has the tokens of the step before, and whatever it does with them is hidden.
+        # The caller has the tokens of the step before here, and can hide its work on them.
         assert gates[-1].closed, "the host waited for the step that it had queued"
         gates[-1].open()
     assert [*returned[1:], loop.finish()] == expected_tokens(steps)
@@ -159,9 +161,9 @@ def test_before_is_right_while_everybody_waits(accelerator):
 
 
 def test_before_never_waits_and_returns_garbage(accelerator):
-    # Other positions than elsewhere: memory that another test has left must not look right.
+    # The positions differ from other tests': memory left by a test must not look right.
     steps = positions_of_steps(10, first=1000)
-    with closed_gate(accelerator, SHORT_MS):  # Memory for all that is under way at once.
+    with closed_gate(accelerator, SHORT_MS):  # Makes memory for all steps in flight.
         run(RacingLoop(next_tokens, REQUESTS), positions_of_steps(10, first=2000))
     loop = RacingLoop(next_tokens, REQUESTS)
     accelerator.synchronize()

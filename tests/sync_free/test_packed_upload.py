@@ -1,4 +1,4 @@
-"""upload_packed and upload_plans: many arrays, one copy."""
+"""upload_packed and upload_plans: many arrays in one copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bincount, and as it was."""
+"""bincount, after and before the change."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ MAX_REQS = 5
 
 @dataclass(frozen=True)
 class Case:
-    """Requests to count, and what the tables held before. The arrays are on the host."""
+    """Requests to count, and the tables before that. The arrays are on the host."""
 
     req_indices: list[int]
     prompt_lens: list[int]
@@ -34,7 +34,8 @@ class Case:
 
     @classmethod
     def of(cls, tokens, lengths, vocab_size, max_len=None):
-        """`tokens`: {request: its ids}; `lengths`: {request: (prompt, in all)}. All else is -1."""
+        """Returns a case. `tokens` is {request: its ids}, `lengths` {request: (prompt, in all)}.
+        All other ids are -1."""
         max_reqs = max(MAX_REQS, *tokens, *lengths) + 1
         max_len = max_len or max(map(len, tokens.values()), default=1)
         token_ids = np.full((max_reqs, max_len), -1, np.int32)
@@ -50,19 +51,20 @@ class Case:
         )
 
     def on_device(self, accelerator):
-        """(all_token_ids, prompt_bin_mask, output_bin_counts)"""
+        """Returns (all_token_ids, prompt_bin_mask, output_bin_counts) on the device."""
         arrays = (self.token_ids, self.bits, self.counts)
         return tuple(torch.from_numpy(array).to(accelerator.device) for array in arrays)
 
     def run(self, module, tables):
-        """The two tables afterwards."""
+        """Returns the two tables after the call."""
         token_ids, bits, counts = tables
         lengths = (self.prompt_lens, self.prefill_lens)
         module.bincount(self.req_indices, token_ids, *lengths, bits, counts)
         return bits, counts
 
     def expected(self):
-        """Token by token; each word is put together as a number of 32 bits without a sign."""
+        """Returns the expected tables, made token by token; each word is built as an unsigned
+        32-bit number."""
         bits, counts = self.bits.view(np.uint32).copy(), self.counts.copy()
         vocab_size = counts.shape[1]
         lengths = zip(self.prompt_lens, self.prefill_lens, strict=True)
@@ -85,7 +87,7 @@ def expect_as_expected(case, tables):
 
 @st.composite
 def cases(draw):
-    """Ragged requests, in any order, whose ids repeat and now and then are none."""
+    """Draws ragged requests in any order, whose ids repeat and are sometimes invalid."""
     vocab_size = draw(st.sampled_from([1, 31, 32, 33, 70]))
     max_len = draw(st.integers(1, 12))
     requests = draw(st.lists(st.integers(0, MAX_REQS - 1), unique=True))

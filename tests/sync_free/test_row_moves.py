@@ -1,4 +1,4 @@
-"""move_rows, and as it was."""
+"""move_rows, after and before the change."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def on_device(accelerator, arrays):
 
 
 def moved(array, moves):
-    """Row by row from a copy of all of them."""
+    """Returns the array after the moves, made row by row from a copy."""
     result = array.copy()
     for source, target in moves:
         result[target] = array[source]

@@ -1,4 +1,4 @@
-"""A whole step: all eight sites, as they were, each by itself, and in one upload."""
+"""A whole step with all eight sites: before the change, each by itself, and in one upload."""
 
 import os
 import subprocess
@@ -44,8 +44,9 @@ def outputs_of(model, scheduled, sites):
 
 
 def recorded_step(accelerator, model, scheduled, sites, gate_ms):
-    """One step behind a gate, which the host opens when it is done, or which opens by itself after
-    `gate_ms`; and whether it was still closed when the host was done."""
+    """Records one step behind a gate, which the host opens when it is done, or which opens by
+    itself after `gate_ms`. Returns the timeline, and True if the gate was still closed when the
+    host was done."""
     step = DecodeStep(model, sites)
     for each in scheduled[:2]:
         step.run(each)
@@ -61,7 +62,8 @@ def recorded_step(accelerator, model, scheduled, sites, gate_ms):
 
 
 def step_without_waits(accelerator, model, scheduled, variant):
-    """Not even for the other ranks, whose answer must not come behind what the model has to do."""
+    """Checks that a step waits for nothing, not even for the other ranks: their answer must not
+    queue behind the model."""
     timeline, is_closed = recorded_step(accelerator, model, scheduled, VARIANTS[variant], LONG_MS)
     claims.expect_no_wait_in(timeline)
     assert is_closed, "the host waited for what was queued before the step"
@@ -117,12 +119,13 @@ def test_one_pinned_upload_and_not_one_wait(accelerator, model, scheduled):
 
 def test_each_site_by_itself_makes_one_upload_or_none(accelerator, model, scheduled):
     timeline = step_without_waits(accelerator, model, scheduled, "separate")
-    # ngram, penalties, token_types, causal_conv1d, bad_words, logprobs, and the step's own inputs.
+    # These are ngram, penalties, token_types, causal_conv1d, bad_words, logprobs, and the
+    # step's inputs.
     assert timeline.counts()["h2d_pinned"] <= 7
 
 
 def test_before_it_waited_at_every_site(accelerator, model, scheduled):
-    """As often as the sites say of themselves: see their own tests."""
+    """The waits add up to those that the sites' own tests count."""
     waits = {
         site: waits_of_one_step(accelerator, model, scheduled, [s for s in SITES if s != site])
         for site in SITES
@@ -171,7 +174,7 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_what_a_request_may_not_ask_for_changes_nothing(accelerator, model, message):
-    """The last site to be met refuses, and no table of the first has changed."""
+    """The last site refuses, and no table of the first one has changed."""
     step, (first, second) = DecodeStep(model), Workload(CONFIG).steps(2)
     step.run(first)
     requests = [*second.requests[:-1], WRONG[message](second.requests[-1])]
@@ -217,7 +220,7 @@ def test_a_site_that_does_not_exist_is_refused(model):
 
 
 def test_requests_end_arrive_and_move(scheduled):
-    """The workload has what the sites are for."""
+    """The sites matter only if requests end, arrive and move in the workload."""
     rows = [dict(zip(each.names, range(each.num_requests), strict=True)) for each in scheduled]
     moved = [
         name

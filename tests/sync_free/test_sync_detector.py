@@ -1,4 +1,4 @@
-"""The small sync detector, held to what a thousand expressions did on an H200."""
+"""The small sync detector, compared with a thousand expressions that were measured on an H200."""
 
 import pytest
 import torch
@@ -53,10 +53,11 @@ MISSED = {
     },
 }
 FALSE_ALARMS = {"torch.equal(x,x)"}
-"""PyTorch sees that both are one tensor, and asks nobody."""
+"""Expressions for which PyTorch doesn't wait: it sees that both arguments are one tensor."""
 
 SETS = {"nvidia-h200": "large", "nvidia-h200-more": "large", "nvidia-h200-unseen": "small"}
-"""On sim, large tensors take longer to make than the expressions to run: they are made once."""
+"""The sets of measured expressions, by the size of their tensors. Large tensors are made only once
+on sim, since that takes longer than the expressions."""
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -1,4 +1,4 @@
-"""_init_model_kwargs: token type ids of a pooling batch, and as it was."""
+"""_init_model_kwargs, after and before the change: token type ids of a pooling batch."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ lengths_and_starts = st.lists(st.integers(0, 6), max_size=8).flatmap(
 
 
 def oracle(lengths, starts):
-    """Token by token."""
+    """Returns the expected ids, token by token."""
     return [
         int(request in starts and position >= starts[request])
         for request, length in enumerate(lengths)
@@ -37,7 +37,8 @@ def oracle(lengths, starts):
 
 
 def arguments(accelerator, lengths, starts, unused=2):
-    """As a model runner has them: tensors for more requests than there are."""
+    """Returns the arguments as a model runner has them, with tensors for more requests than there
+    are."""
     seq_lens_cpu = torch.tensor([*lengths, *[7] * unused], dtype=torch.int32)
     return starts, seq_lens_cpu.to(accelerator.device), seq_lens_cpu, len(lengths)
 

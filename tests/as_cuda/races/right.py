@@ -1,4 +1,4 @@
-"""Right programs: what they share among streams, threads and graphs is in order."""
+"""Right programs: their accesses to shared memory are ordered among streams, threads and graphs."""
 
 import queue
 import threading

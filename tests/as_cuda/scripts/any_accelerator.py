@@ -1,4 +1,4 @@
-"""Code that asks PyTorch which accelerator there is."""
+"""Uses the accelerator that PyTorch finds."""
 
 import torch
 

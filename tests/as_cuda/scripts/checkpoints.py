@@ -1,4 +1,4 @@
-"""Saving and loading, here and on the host."""
+"""Saves and loads checkpoints, on the device and on the host."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""torch.compile, as a call and as a decorator."""
+"""Uses torch.compile, as a call and as a decorator."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The device said once: as a default, and by a context."""
+"""Sets the device once: as a default, and by a context."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What scripts print about the GPU and its memory."""
+"""Prints figures of the GPU and its memory."""
 
 import torch
 

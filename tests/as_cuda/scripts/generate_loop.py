@@ -1,4 +1,4 @@
-"""Greedy decoding, token by token, until all sequences have ended."""
+"""Decodes greedily, token by token, until all sequences have ended."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""make_graphed_callables, forwards and backwards."""
+"""Uses make_graphed_callables, forwards and backwards."""
 
 import torch
 

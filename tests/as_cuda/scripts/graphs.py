@@ -1,4 +1,4 @@
-"""A CUDA graph: warm-up on a side stream, capture, replays."""
+"""Uses a CUDA graph: warm-up on a side stream, capture, replays."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""torch.amp with a scaler, by its new name and by its old one."""
+"""Uses torch.amp with a scaler, by its new name and by its old one."""
 
 import warnings
 

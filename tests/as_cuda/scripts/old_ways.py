@@ -1,4 +1,4 @@
-"""As it was written some years ago: types of tensors, DataParallel, a device by its number."""
+"""Uses the idioms of some years ago: tensor types, DataParallel, a device by its number."""
 
 import torch
 from torch import nn

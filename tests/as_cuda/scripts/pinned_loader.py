@@ -1,4 +1,4 @@
-"""A DataLoader that pins its batches, in the main process and with workers."""
+"""Uses a DataLoader that pins its batches, in the main process and with workers."""
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,4 @@
-"""A thread that brings the next batch while this one is worked on."""
+"""Uploads the next batch in a thread while the current one is used."""
 
 import queue
 import threading

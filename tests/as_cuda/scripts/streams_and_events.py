@@ -1,4 +1,4 @@
-"""Work on a stream of its own, timed with events."""
+"""Runs work on its own stream, and times it with events."""
 
 import torch
 

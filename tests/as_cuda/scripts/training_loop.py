@@ -1,4 +1,4 @@
-"""A training loop as in most tutorials."""
+"""Runs a training loop as in most tutorials."""
 
 import torch
 from torch import nn
