@@ -1,5 +1,5 @@
-"""What all our tests share: which accelerator a test needs and how much of its memory, and patience
-for a busy machine."""
+"""The fixtures of all our tests: a test's accelerator, its share of GPU memory, and patience for a
+busy machine."""
 
 import os
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ import debubble
 from .deep import are_asked_for_by_id, slice_of
 from .gpu_memory import much_memory
 
-# A property's first example pays for what is compiled or imported on first use.
+# A property's first example includes the time of compilation and imports.
 settings.register_profile("debubble", deadline=None)
 settings.load_profile("debubble")
 
-# What a shell may hold, and would change what is printed, run or modelled.
+# Variables of a shell that would change what is printed, run or modelled.
 for name in (
     "COLUMNS",
     "LINES",
@@ -29,8 +29,8 @@ for name in (
 ):
     os.environ.pop(name, None)
 
-# Repositories that tests make are theirs alone: whoever runs the tests may sign commits or have
-# hooks, or run them from a hook, where GIT_DIR names another repository.
+# Repositories of tests must not use the user's settings: commits may be signed or have hooks, and
+# in a hook GIT_DIR names a different repository.
 for name in [name for name in os.environ if name.startswith("GIT_")]:
     if not name.startswith(("GIT_CONFIG", "GIT_SSL")):
         del os.environ[name]
@@ -40,10 +40,11 @@ for number, (key, text) in enumerate(OURS.items()):
     os.environ |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": text}
 
 NEEDS = {"gpu": "cuda", "sim": "sim"}
-"""The accelerator that a marker asks for. A process has one, so the tests of the other wait."""
+"""The accelerator that a marker requires. A process has one, so tests of the other one are
+skipped."""
 
 HELD = pytest.StashKey[ExitStack]()
-"""What a test marked `gpu_memory` holds from before its fixtures are made."""
+"""The memory of a test marked `gpu_memory`, held from before its fixtures are made."""
 
 LONGEST_FIRST = [
     "engine/test_combinations.py",
@@ -61,7 +62,7 @@ LONGEST_FIRST = [
     "gdn/test_chunk_gated_delta_rule.py",
     "gdn/test_layer.py",
 ]
-"""Files that a worker had better not begin with when the others are done."""
+"""Files that take long, so a worker should not begin with them last."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,13 +82,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def made_before_pytest_runs_in_pytest(accelerator):
-    """Such a run takes back what it has imported, and PyTorch has no device twice."""
+    """Makes the accelerator before pytest runs inside pytest. Such a run drops its imports, and
+    PyTorch can't have a device twice."""
 
 
 @pytest.fixture
 def only_launched(accelerator, monkeypatch):
-    """On sim kernels of Triton take their modelled time and compute nothing, which is enough where
-    only what the host does is looked at: it may read no result of theirs."""
+    """Makes kernels of Triton take their modelled time on sim and compute nothing. This is enough
+    for tests of the host's work, which must not read the kernels' results."""
     if accelerator.modelled:
         monkeypatch.setattr(
             "debubble.sim.kernels.launches.guarded", lambda call, tensors, name: set()
@@ -110,6 +112,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """What a test held goes back once its fixtures are torn down."""
+    """Releases a test's memory once its fixtures are torn down."""
     with item.stash.get(HELD, ExitStack()):
         return (yield)

@@ -25,14 +25,14 @@ MARKER = "deep"
 
 
 def are_asked_for_by_id(arguments: Iterable[str]) -> bool:
-    """Whether pytest's command line names tests, as `tests/test_a.py::test_all[3]` does, and not
-    only files. A test's place among its parametrisations is unknown then: pytest collected no
-    others."""
+    """Returns True if pytest's command line names tests, such as `tests/test_a.py::test_all[3]`,
+    and not only files. A test's place among its parametrisations is unknown then, since pytest
+    collected no others."""
     return any("::" in argument for argument in arguments)
 
 
 def slice_of(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """(those that `make test` runs, the others)."""
+    """Returns (the tests that `make test` runs, the other tests)."""
     kept, left_out = [], []
     number: Counter[str] = Counter()
     for item in items:

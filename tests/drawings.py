@@ -1,4 +1,4 @@
-"""What a picture's figure shows: its words, boxes and lines, in pixels from the top left corner."""
+"""Reads a picture's figure: its words, boxes and lines, in pixels from the top left corner."""
 
 from itertools import combinations
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Box(NamedTuple):
 
 
 def boxes(figure, top=None):
-    """Those at this height, or all, in the order in which they are drawn."""
+    """Returns the boxes at this height, or all boxes, in the order of drawing."""
     drawn = [
         Box(*path.get_extents().intervalx, path.get_extents().ymin, to_hex(colour), colour[3])
         for row in figure.axes[0].collections
@@ -27,7 +27,7 @@ def boxes(figure, top=None):
 
 
 def texts(figure):
-    """The axes' names and ticks too, if they are seen."""
+    """Returns all texts, including names and ticks of visible axes."""
     found = []
     for axes in figure.axes:
         found += axes.texts

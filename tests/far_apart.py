@@ -1,5 +1,5 @@
-"""Tensors whose rows lie further apart than 32 bits count. On sim they are address space that
-nobody touches, which costs nothing; a GPU has to have the memory."""
+"""Tensors whose rows lie further apart than 32 bits can count. On sim they are address space that
+is never touched, which costs nothing; a GPU needs the memory."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from debubble.contract.protocol import Accelerator
 
 HALF = 2**31
 STRIDE = 2**30
-"""Of numbers: the third row then begins where 32 bits have no offset any more."""
+"""The numbers between rows: the third row begins beyond the offsets of 32 bits."""
 APART = 2**16
-"""Numbers between the places at which tensors begin: a row has fewer."""
+"""The numbers between the starts of tensors; a row has fewer."""
 MAP_NORESERVE = 0x4000
-"""Of Linux; Python has a name for it since 3.13."""
+"""The flag of Linux; Python has a name for it since 3.13."""
 
 
 def only_the_kernels(
     accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch, *modules: str
 ) -> None:
-    """On sim these modules' kernels work on the tensors of the CPU that they are given, of which
-    sim would make copies of its own."""
+    """Makes these modules' kernels work on CPU tensors directly on sim, which would copy them
+    otherwise."""
     if accelerator.modelled:
         for module in modules:
             run = lambda kernel, grid, *args, work, **meta: kernel[grid](*args, **meta)
@@ -34,8 +34,8 @@ def only_the_kernels(
 
 
 def address_space(accelerator: Accelerator, dtype: torch.dtype) -> torch.Tensor:
-    """2**32 numbers and some, of 2 or 4 bytes: memory on both sides of the middle, so that an
-    offset of 32 bits, which is negative there, reaches memory too, and the wrong one."""
+    """Returns more than 2**32 numbers of 2 or 4 bytes, with memory on both sides of the middle. A
+    32-bit offset, which is negative there, so reaches memory too, but the wrong one."""
     size = 2 * HALF + 2**22
     if not accelerator.modelled:
         return torch.empty(size, dtype=dtype, device=accelerator.device)
@@ -45,8 +45,9 @@ def address_space(accelerator: Accelerator, dtype: torch.dtype) -> torch.Tensor:
 
 
 def spreading(accelerator: Accelerator) -> Callable[..., torch.Tensor]:
-    """spread(tensor, dimension=0): the same numbers, of 4 bytes each, with STRIDE between those of
-    one index of the dimension and the next. The others lie as in contiguous memory."""
+    """Returns spread(tensor, dimension=0), which returns the same numbers, of 4 bytes each, with
+    STRIDE between one index of the dimension and the next. All other dimensions are as in
+    contiguous memory."""
     space = address_space(accelerator, torch.float32)
     taken = 0
 

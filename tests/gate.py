@@ -1,6 +1,6 @@
-"""The katas' gate, for claims about our own code, and one more.
+"""The gate of the katas, for claims about our own code, and a second kind of gate.
 
-For "the host does wait here" there is SHORT_MS: `call(); assert not gate.closed`.
+SHORT_MS is for the claim "the host does wait here": `call(); assert not gate.closed`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from debubble.workshop.gate import LONG_MS, Gate, closed_gate
 __all__ = ["LONG_MS", "SHORT_MS", "Gate", "closed_gate", "gate_that_waits_open"]
 
 SHORT_MS = 100.0
-"""For a gate that the host is meant to wait for, and that nobody opens."""
+"""The milliseconds of a gate that the host should wait for, and that is never opened."""
 
 
 @contextmanager
 def gate_that_waits_open(accelerator) -> Iterator[Gate]:
-    """A closed gate on the current stream, which opens when the host begins to wait for an event
-    or a stream: so there always is something to wait for, and a wait takes no time."""
+    """Yields a closed gate on the current stream that opens when the host begins to wait for an
+    event or a stream. So there is always something to wait for, and a wait takes no time."""
     with ExitStack() as patches, closed_gate(accelerator) as gate:
         if not accelerator.modelled:
             for waited_for in (torch.cuda.Event, torch.cuda.Stream):

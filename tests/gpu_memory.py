@@ -1,4 +1,4 @@
-"""A test that needs much of the GPU's memory says so, and no other such test runs beside it."""
+"""The memory of tests that need much of the GPU: they declare it, and run one at a time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from debubble.cuda.memory_limit import limit_in_gib, limit_memory
 
 GIB = 2**30
 MOST_WHERE_SHARED = 10.0
-"""GiB that a test takes of a GPU which others use too: where DEBUBBLE_GPU_MEMORY is set."""
+"""The most GiB that a test takes of a shared GPU, that is, if DEBUBBLE_GPU_MEMORY is set."""
 
 
 @contextmanager
 def much_memory(gib: float, device: torch.device) -> Iterator[None]:
-    """So many GiB beside what this process holds already, or the test is skipped. On this machine
-    one test at a time has them; afterwards they are the GPU's again, and the limit is what it was.
-    """
+    """Reserves `gib` GiB besides what this process holds, or skips the test. Only one test on this
+    machine has such memory at a time. It is freed afterwards, and the limit is restored."""
     limited = limit_in_gib() is not None
     if limited and gib > MOST_WHERE_SHARED:
         pytest.skip(
@@ -50,21 +49,22 @@ def much_memory(gib: float, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Waits for the other processes of this user."""
-    import fcntl  # not there on Windows, where nothing runs on CUDA
+    """Waits until no other process of this user has the lock."""
+    import fcntl  # missing on Windows, where nothing runs on CUDA
 
     file = os.open(lock_path(), os.O_RDONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
     finally:
-        # Closing it is not enough: a child that was forked has it open too.
+        # Closing the file is not enough: a forked child has it open too.
         fcntl.flock(file, fcntl.LOCK_UN)
         os.close(file)
 
 
 def lock_path() -> Path:
-    """Of a file of this user: in a folder for all of them, nobody may open another one's."""
+    """Returns the path of this user's file. In a folder for all users, one can't open another's
+    file."""
     return Path(tempfile.gettempdir()) / f"debubble-gpu-memory-{os.getuid()}.lock"
 
 

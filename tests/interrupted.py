@@ -1,4 +1,4 @@
-"""Raises an error at a chosen line of our code, as Ctrl-C does at any."""
+"""Raises an error at a chosen line of our code, as Ctrl-C can at any line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import solutions.offload
 
 FOLDERS = tuple(system.__path__[0] for system in (solutions.engine, solutions.offload))
 NO_PLACE = re.compile(r"\s*(return( \w+)?|try:|finally:|else:|with .*)\n?")
-"""Between these and the statement before them Python takes no signal."""
+"""The statements before which Python handles no signal."""
 
 Trace = Callable[[FrameType, str, object], object]
 
 
 class Lines:
-    """The lines that run of files below `folders`, one after another, as often as they run. At
-    those whose numbers are in `at`, `error` is raised."""
+    """A counter of the lines that run in files below `folders`, in order and with repeats. Raises
+    `error` at the lines whose numbers are in `at`."""
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class Lines:
         self.error, self.at, self.folders = error, frozenset(at), folders
         self.count = 0
         self.first: dict[tuple[str, int], int] = {}
-        """When each line of a file ran first, in lines."""
+        """The number at which each line of a file ran first."""
 
     @contextmanager
     def traced(self) -> Iterator[None]:
         before, collects = sys.gettrace(), gc.isenabled()
-        # Or the collector would end another handler's life in here, at a line of its own.
+        # Otherwise the garbage collector could finalise objects at a traced line.
         gc.disable()
         sys.settrace(self._enter)
         try:
@@ -58,6 +58,7 @@ class Lines:
             self.count += 1
             self.first.setdefault((frame.f_code.co_filename, frame.f_lineno), self.count)
             if self.error is not None and self.count in self.at:
-                # An error that is raised in here ends the tracing, but for what runs already.
+                # An error that is raised here ends the tracing, except in frames
+                # that already run.
                 raise self.error
         return self._at_line

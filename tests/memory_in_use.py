@@ -1,4 +1,4 @@
-"""How much memory this process holds, to see that it stops growing."""
+"""Measures the memory of this process, to check that it stops growing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 SPARE_BYTES = 2 << 20
-"""That an allocator may take or give back at any time, whatever runs."""
+"""The bytes that an allocator may take or release at any time."""
 
 
 def resident_bytes() -> int:
@@ -20,8 +20,8 @@ def resident_bytes() -> int:
 
 
 def expect_flat(call: Callable[[int], object], count: int) -> None:
-    """`call(number)` so many times, and once more as often: the second half takes no memory. It may
-    take 1 % of what the process holds, or a few pages where that is little."""
+    """Calls `call(number)` `count` times, and as often again, and checks that the second half takes
+    no memory. It may take 1 % of what the process holds, or a few pages if that is little."""
     if sys.platform != "linux":
         pytest.skip("only Linux says how much memory a process holds")
     for number in range(count):

@@ -1,5 +1,5 @@
-"""What every benchmark's output has to be, for its own tests to import: their fixture `run` is
-(folder, what was printed)."""
+"""Tests of every benchmark's output, imported by the benchmark's own tests. Their fixture `run`
+returns (folder, printed text)."""
 
 
 def test_the_table_stays_within_a_terminal(run):

@@ -1,4 +1,4 @@
-"""Benchmarks as commands: their usage says how they are run, and Ctrl-C ends them with one line."""
+"""Benchmarks as commands: the usage says how to run them, and Ctrl-C ends them with one line."""
 
 import importlib
 import os

@@ -1,6 +1,6 @@
-"""The stored chapters: what nbval would silently let pass, and what must never be committed.
+"""The stored chapters: faults that nbval would let pass, and content that must never be committed.
 
-What a chapter shows is stored in its reference, in tests/chapters/; the reader's notebook has the
+A chapter's outputs are stored in its reference, in tests/chapters/; the reader's notebook has the
 same cells (tests/chapters/test_references.py).
 """
 
@@ -22,17 +22,19 @@ CHAPTERS = Path(__file__).parent.parent / "chapters"
 NOTEBOOKS = sorted(CHAPTERS.glob("*.ipynb"))
 REFERENCES = sorted((Path(__file__).parent / "chapters").glob("*.ipynb"))
 LARGEST_IMAGE = 200 * 1024
-"""Bytes. A timeline's picture is a few tens of KB; more is a photograph or a mistake."""
+"""The most bytes of a picture. A timeline's picture is a few tens of KB; more is a photograph or a
+mistake."""
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
-# What differs from one machine or run to the next. Times belong into the timeline, not in text.
+# Texts that differ between machines or runs. Times belong into the timeline, not in text.
 UNSTABLE = {
     "a folder of one machine": re.compile(r"/(?:tmp|home|root|work|Users|var)/\S*"),
     "a time": re.compile(r"\d\s?(?:ns|[µμu]s|ms|s|seconds)\b"),
     "an address": re.compile(r"\b0x[0-9a-f]{6,}\b"),
     "a date": re.compile(r"\b(?<!NVIDIA H200, )20\d\d-\d\d-\d\d\b"),
 }
-"""The day of a stored record is the same everywhere: it follows the GPU's name."""
+"""A pattern for the day of a stored record, which is the same everywhere: it follows the GPU's
+name."""
 
 every_chapter = pytest.mark.parametrize("path", REFERENCES, ids=lambda path: path.stem)
 every_file = pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_results_carry_the_count_of_their_cell(path):
 
 @every_chapter
 def test_every_expression_that_shows_something_has_a_stored_output(path):
-    """A cell that prints must have text to compare: without one nbval has nothing to hold it to."""
+    """A cell that prints must have stored text: otherwise nbval has nothing to compare."""
     for cell in code_cells(path):
         if re.search(r"^print\(", cell.source, re.MULTILINE):
             assert any(output.output_type == "stream" for output in cell.outputs), cell.source
@@ -94,7 +96,7 @@ def test_no_widget_state_is_stored(path):
 
 @every_file
 def test_no_run_times_are_stored(path):
-    """They would change with every run, and with them the file."""
+    """Run times would change with every run, and the file with them."""
     assert not [cell.source for cell in code_cells(path) if "execution" in cell.metadata]
 
 
@@ -152,7 +154,7 @@ def read(path: Path) -> NotebookNode:
 
 
 def code_cells(path: Path) -> list[NotebookNode]:
-    """The cells that have something to run."""
+    """Returns the code cells, after a check that each has code."""
     cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
     assert cells, f"{path.name} has no code cell"
     empty = [index for index, cell in enumerate(cells) if not cell.source.strip()]
@@ -161,7 +163,7 @@ def code_cells(path: Path) -> list[NotebookNode]:
 
 
 def texts(cell: NotebookNode) -> list[str]:
-    """What nbval compares: all that was printed, and each text form of what was shown."""
+    """Returns what nbval compares: all printed text, and each text form of displayed objects."""
     printed = [output.text for output in cell.outputs if output.output_type == "stream"]
     shown = [
         content
@@ -173,7 +175,7 @@ def texts(cell: NotebookNode) -> list[str]:
 
 
 def picture_size(kind: str, content: str) -> int:
-    """Bytes of the picture itself; SVG is stored as text, the others in base64."""
+    """Returns the bytes of the picture itself; SVG is stored as text, other kinds in base64."""
     if kind == "image/svg+xml":
         return len(content.encode())
     return len(base64.b64decode(content))

@@ -1,4 +1,4 @@
-"""A slice of the deep tests is the same in every run."""
+"""The slice of the deep tests is the same in every run."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The gate that our claims about the host rest on."""
+"""The gate on which our claims about the host rely."""
 
 import time
 
@@ -12,7 +12,7 @@ from .gate import SHORT_MS, closed_gate, gate_that_waits_open
 
 @pytest.fixture
 def x(accelerator):
-    """Zeros, and whatever a kernel's first launch has to load is loaded."""
+    """Returns zeros, after a first launch has loaded what a kernel needs."""
     zeros = torch.ones(4, device=accelerator.device)
     zeros.fill_(0.0)
     accelerator.synchronize()

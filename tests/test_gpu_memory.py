@@ -1,4 +1,4 @@
-"""The marker gpu_memory: a test that needs much of the GPU's memory has it or is skipped."""
+"""The marker gpu_memory: a test that needs much GPU memory gets it or is skipped."""
 
 import fcntl
 import os
@@ -18,8 +18,8 @@ TOTAL = 80 * GIB
 
 @pytest.fixture
 def gpu(monkeypatch, tmp_path):
-    """One of 80 GiB, 60 of which are free; this process holds 1 GiB. `calls` is what it was told:
-    the most GiB of this process, and that what is unused goes back."""
+    """Returns a GPU of 80 GiB, 60 of which are free; this process holds 1 GiB. `calls` notes the
+    limits of this process in GiB, and the releases of unused memory."""
     gpu = SimpleNamespace(free=60 * GIB, calls=[])
     told = {
         "mem_get_info": lambda device: (gpu.free, TOTAL),
@@ -107,7 +107,7 @@ def test_one_at_a_time_has_it(gpu):
 
 @pytest.fixture
 def marked(monkeypatch):
-    """A test that needs 9 GiB, on a GPU or on sim."""
+    """Returns a function that makes a test that needs 9 GiB, on a GPU or on sim."""
 
     def of(name):
         present = SimpleNamespace(name=name, device=DEVICE, description=name)

@@ -1,4 +1,4 @@
-"""The sheet that the chapters' pictures are drawn on: the right colour in the right place."""
+"""The sheet of the chapters' pictures: the right colour in the right place."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ BLUE, ORANGE, WHITE = (0, 114, 178), (213, 94, 0), (255, 255, 255)
 
 
 def pixels(sheet):
-    """[height, width, 3] from 0 to 255."""
+    """Returns the pixels, [height, width, 3] from 0 to 255."""
     png = BytesIO()
     sheet.figure.savefig(png, format="png")
     png.seek(0)

@@ -1,4 +1,4 @@
-"""axe-core on a page: what keeps people out of it."""
+"""Runs axe-core on a page, to find barriers to access."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from .chromium import need
 
 
 def violations(page: Page, within: str | None = None) -> list[str]:
-    """Each rule that is broken, with where; `within`: a selector, or the whole page."""
+    """Returns each broken rule with its place. `within` is a selector; None checks the whole
+    page."""
     need("axe_playwright_python")
     from axe_playwright_python.sync_playwright import Axe
 

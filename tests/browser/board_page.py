@@ -1,4 +1,4 @@
-"""A board's page in a browser: how long after a learner's file it shows what that says."""
+"""A board's page in a browser: how soon it shows what a learner's file says."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ text => {
 
 
 def seconds_behind(page: Page, text: str, write: Callable[[], Path]) -> float:
-    """Until the table of learners has `text`, from the time of the file that `write` writes and
-    returns, which is what says so."""
+    """Returns the seconds from the time of the file that `write` writes and returns until the table
+    of learners has `text`."""
     page.evaluate(WATCH_FOR, text)
     written = write().stat().st_mtime
     return page.evaluate("() => window.shownAt") / 1000 - written

@@ -1,4 +1,4 @@
-"""The Chromium of the browser tests: headless, without a network, and demanded only by CI."""
+"""The Chromium of the browser tests: headless, without a network, and required only in CI."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def need(*packages: str) -> None:
-    """CI has to have what a browser test needs; elsewhere the test steps aside."""
+    """Fails the test in CI, and skips it elsewhere, if a package of a browser test is missing."""
     missing = [package for package in packages if find_spec(package) is None]
     if not CHROMIUM.exists():
         missing.append(f"Chromium ({CHROMIUM})")

@@ -1,4 +1,4 @@
-"""A JupyterLab of our own for one test, and the notebook that is open in it."""
+"""Starts a JupyterLab for one test, and drives its open notebook."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def command(server: Server, folder: Path) -> list[str]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Nothing of the user's own Jupyter set-up counts, and the checkout is importable."""
+    """Returns environment variables without the user's Jupyter set-up, in which the checkout is
+    importable."""
     path = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
     return os.environ | {
         "DEBUBBLE_DEVICE": "sim",
@@ -108,7 +109,7 @@ NOT_RUN = "!(cell.model.executionCount && cell.model.executionState === 'idle')"
 
 
 class OpenNotebook:
-    """The notebook in front, driven by the menus and read through JupyterLab's own model."""
+    """The open notebook, driven by the menus and read through JupyterLab's own model."""
 
     FRONT = "window.jupyterapp?.shell?.currentWidget"
 
@@ -121,8 +122,8 @@ class OpenNotebook:
         )
 
     def run_all_cells(self, seconds: float) -> None:
-        """Stored outputs go first: a cell that has a count again has really run. `seconds` is what
-        one cell may take: how long a chapter takes is the machine's affair."""
+        """Runs all cells. Stored outputs are cleared first, so a cell with a count has really run.
+        `seconds` is the limit for one cell; the time of a chapter depends on the machine."""
         self.choose("Edit", "Clear Outputs of All Cells")
         self.choose("Run", "Run All Cells")
         left = (
@@ -140,7 +141,7 @@ class OpenNotebook:
         self.page.get_by_text(item, exact=True).click()
 
     def errors(self) -> list[str]:
-        """The errors that cells ended with, one text each."""
+        """Returns the errors of cells, one text each."""
         return self.page.evaluate(
             f"{self.FRONT}.content.widgets.filter(cell => cell.model.type === 'code')"
             ".flatMap(cell => cell.model.sharedModel.outputs)"
@@ -149,7 +150,7 @@ class OpenNotebook:
         )
 
     def cell_with(self, *selectors: str) -> Locator:
-        """The first cell that shows all of `selectors`, scrolled into view.
+        """Returns the first cell that shows all of `selectors`, scrolled into view.
 
         JupyterLab keeps cells out of the page until they come into view, so each is visited.
         """

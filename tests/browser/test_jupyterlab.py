@@ -1,4 +1,4 @@
-"""Chapters as a learner meets them: JupyterLab in a real Chromium that has no network."""
+"""Chapters as a learner sees them: JupyterLab in a real Chromium without a network."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ CHAPTERS = [
         for chapter in ("02_sync_free", "03_gdn", "04_flex_graph", "05_offload", "06_engine")
     ),
 ]
-"""Those with a slider over recordings."""
+"""The chapters with a slider over recordings."""
 SLIDER = ".debubble-slider input"
 TIMELINE = ".debubble-timeline canvas"
 
@@ -58,7 +58,7 @@ def test_the_chapter_runs_and_its_timeline_follows_the_slider(
 
 @pytest.fixture
 def lab(tmp_path):
-    """A JupyterLab on a copy of the chapters, so that running them changes nothing here."""
+    """Returns a JupyterLab on a copy of the chapters, so that running them changes nothing here."""
     need("jupyterlab", "playwright")
     from .jupyterlab import jupyterlab
 
@@ -72,7 +72,7 @@ def lab(tmp_path):
 
 @pytest.fixture
 def browser_page():
-    """A page and the watch over it: what it asks of other hosts and what it complains of."""
+    """Returns a page, and a watch that notes its outside requests and its errors."""
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         yield page, Watch(page)
@@ -80,7 +80,8 @@ def browser_page():
 
 @pytest.fixture
 def screenshots(tmp_path):
-    """DEBUBBLE_SCREENSHOTS=assets/screenshots keeps them; otherwise they go with the test."""
+    """Returns the folder of screenshots. DEBUBBLE_SCREENSHOTS=assets/screenshots keeps them; by
+    default they are temporary."""
     folder = Path(os.environ.get("DEBUBBLE_SCREENSHOTS", tmp_path / "screenshots"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -102,7 +103,7 @@ class Watch:
             route.abort()
 
     def is_inside(self, url: str) -> bool:
-        """Whether `url` stays on this machine; one that does not is remembered."""
+        """Returns True if `url` stays on this machine, and notes it otherwise."""
         parts = urlsplit(url)
         inside = parts.scheme in ("data", "blob") or parts.hostname == "127.0.0.1"
         if not inside:
@@ -115,11 +116,11 @@ class Watch:
 
 
 def drag_to_the_other_end(page, slider) -> None:
-    """By mouse, from the handle to whichever end of the track is further away."""
+    """Drags the handle by mouse to the end of the track that is further away."""
     box = slider.bounding_box()
     assert box["width"] >= 180, "a track that is wide enough to be aimed at"
     place = slider.evaluate("slider => slider.value / slider.max")
-    handle = 16  # pixels: its middle stays half of that away from the ends
+    handle = 16  # pixels; its middle stays half of that away from the ends
     start = box["x"] + handle / 2 + place * (box["width"] - handle)
     end = box["x"] + (box["width"] - 2 if place <= 0.5 else 2)
     height = box["y"] + box["height"] / 2
@@ -130,7 +131,8 @@ def drag_to_the_other_end(page, slider) -> None:
 
 
 def expect_whole_tooltips(page, canvas) -> None:
-    """At every place of the drawing that tells something: in the window, above all else, whole."""
+    """Checks tooltips at every place that has one: in the window, above everything else, and
+    whole."""
     box = canvas.bounding_box()
     told = 0
     for x in (0.15, 0.4, 0.65, 0.97):
@@ -152,7 +154,7 @@ def expect_whole_tooltips(page, canvas) -> None:
 
 
 def settled_picture(page, canvas) -> str:
-    """The canvas once nothing is drawn on it any more: twice the same, a moment apart."""
+    """Returns the canvas once it is stable: equal twice, a moment apart."""
     last, latest = None, picture(canvas)
     while latest != last:
         page.wait_for_timeout(500)

@@ -1,4 +1,5 @@
-"""Questions in JupyterLab: Run All passes none of them, and an answer appears once one commits."""
+"""Questions in JupyterLab: Run All reveals no answer, and answers appear once the reader
+commits."""
 
 import pytest
 

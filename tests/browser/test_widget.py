@@ -1,4 +1,4 @@
-"""The live timeline in a real Chromium: what a mouse, a keyboard and a screen reader get."""
+"""The live timeline in a real Chromium, used by mouse, keyboard and screen reader."""
 
 import re
 
@@ -23,7 +23,8 @@ def browser():
 
 @pytest.fixture
 def show(browser):
-    """show(timeline, before) opens a page; at the end nothing may have gone wrong or outside."""
+    """Returns show(timeline, before), which opens a page. At the end there may be no error and no
+    outside request."""
     from .timeline_page import TimelinePage
 
     page = browser.new_page(viewport={"width": 1000, "height": 600})
@@ -188,7 +189,7 @@ def test_hovering_tells_name_duration_line_and_launch(show):
 
 @pytest.mark.parametrize("width", [1000, 400])
 def test_what_is_told_is_never_cut_off(show, width):
-    """Neither by an output area that hides what is larger, nor by the end of the window."""
+    """A tooltip is cut off neither by a small output area nor by the edge of the window."""
     recording = Recording()
     recording.kernel(0, 10, recording.launch(0, 4), name="a_kernel_with_a_long_name_" * 8)
     recording.kernel(490, 500)
@@ -204,8 +205,8 @@ def test_what_is_told_is_never_cut_off(show, width):
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
         assert box["y"] >= 0 and box["y"] + box["height"] <= 300
         assert box["y"] + box["height"] <= view.canvas.bounding_box()["y"] + height
-        assert tip.evaluate("(tip) => tip.matches(':popover-open')")  # above all other boxes
-        assert tip.evaluate("(tip) => tip.scrollHeight <= tip.clientHeight")  # and whole
+        assert tip.evaluate("(tip) => tip.matches(':popover-open')")  # above all boxes
+        assert tip.evaluate("(tip) => tip.scrollHeight <= tip.clientHeight")  # not scrolled
 
 
 def test_what_is_told_stays_at_its_event_while_the_page_scrolls(show):
@@ -321,7 +322,7 @@ def test_the_ghost_lies_behind_and_goes_with_an_update(show):
 
 
 def ghost_pixels(view) -> int:
-    """Pixels that are painted faintly, as only a ghost and a bubble's band are."""
+    """Returns how many pixels are painted faintly, as only a ghost and a bubble's band are."""
     opacity = view.image()[..., 3]
     return int(((opacity > 55) & (opacity < 90)).sum())
 
@@ -372,7 +373,8 @@ def test_twenty_thousand_events_stay_fluid(show):
         }"""
     )
     assert frames[len(frames) // 2] <= 12, f"median frame {frames[len(frames) // 2]} ms"
-    # Of each recording: two marks a pixel for launches, copies, syncs, kernels, one for bubbles.
+    # Each recording has two marks a pixel for launches, copies, syncs, kernels, and one for
+    # bubbles.
     assert max(marks) <= 2 * 10 * width
 
 
@@ -399,28 +401,30 @@ def test_events_that_share_a_pixel_do_not_hide_the_rare_one(show):
 
 
 def test_a_lane_is_drawn_as_busy_as_it_was_at_any_width_and_zoom(show):
-    """In each hundredth of the axis, within 2 hundredths: short kernels fill no pixel for good."""
+    """The drawn share is right within 2 hundredths, in each hundredth of the axis: short kernels
+    don't fill whole pixels."""
     from .timeline_page import GUTTER, RIGHT
 
     chance = np.random.default_rng(5)
     lengths = chance.choice([0.05, 0.6, 4.0, 30.0], 20_000, p=[0.6, 0.3, 0.09, 0.01])
-    # Busy for a while, then less and less.
+    # The lane is busy at first, then less and less.
     gaps = lengths * chance.exponential(np.linspace(0.02, 20, 20_000))
     starts = np.cumsum(lengths + gaps) - lengths
     recording = Recording()
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         recording.kernel(start, start + length)
-    recording.kernel(starts[0], starts[-1] + lengths[-1], stream=1)  # so that nothing is idle
+    recording.kernel(starts[0], starts[-1] + lengths[-1], stream=1)  # keeps the device busy
     view = show(recording.timeline)
     starts = starts - starts[0]
     for width in (1600, 1000, 420):
         view.page.set_viewport_size({"width": width, "height": 600})
         view.press("Home")
         for _ in range(3):
-            # Of the canvas' opacity the grid has a part, which is all that is above the kernels.
+            # The grid has a part of the canvas' opacity; nothing else is above the
+            # kernels.
             grid, drawn = view.image()[[26, 40], GUTTER:-RIGHT, 3] / 255
             drawn = (drawn - grid) / (1 - grid)
-            # Hundredths end where a pixel does.
+            # Hundredths end at pixel borders.
             places = np.linspace(0, len(drawn), 101).round().astype(int)
             edges = view.range[0] + places / view.scale
             times = np.concatenate([[-1e9], np.ravel([starts, starts + lengths], "F"), [1e9]])
@@ -434,7 +438,7 @@ def test_a_lane_is_drawn_as_busy_as_it_was_at_any_width_and_zoom(show):
 
 
 def test_the_time_from_end_to_end_leads_and_says_what_became_of_it(show):
-    """A share of idle time can grow where the whole got six times as quick."""
+    """The share of idle time can grow although the whole got six times as fast."""
     slow, quick = Recording(), Recording()
     slow.kernel(0, 676)
     quick.kernel(0, 10, quick.launch(0, 4))
@@ -450,7 +454,8 @@ def test_the_time_from_end_to_end_leads_and_says_what_became_of_it(show):
 
 
 def loaded_by(microseconds, then):
-    """A kernel that loads the queue, and one behind it that is done `then` microseconds later."""
+    """Returns a kernel that loads the queue, and one after it that ends `then` microseconds
+    later."""
     recording = Recording()
     end = float(microseconds)
     recording.kernel(0, end, recording.launch(0, 1), name="sleep")
@@ -478,7 +483,7 @@ def test_a_ghost_answers_the_pointer_where_it_stands_out(show):
     view.move(view.x_of(30), GHOST_Y)
     assert tip.inner_text().startswith("before: kernel: long")
     assert "launched by cudaLaunchKernel" in tip.inner_text()
-    view.move(view.x_of(180), STREAM_Y + 5)  # nothing of the recording after is there
+    view.move(view.x_of(180), STREAM_Y + 5)  # the recording `after` has nothing there
     assert tip.inner_text().startswith("before: kernel: long")
     view.move(view.x_of(250), IDLE_Y - 8)
     assert tip.inner_text().startswith("before: bubble: waiting for the host")
@@ -488,7 +493,8 @@ GHOST_Y = 68
 
 
 def before_and_after():
-    """After: a short kernel at 10; before: a long one at 10 and another behind a bubble."""
+    """Returns two recordings. `after` has a short kernel at 10; `before` has a long one at 10, and
+    a second one after a bubble."""
     before, after = Recording(), Recording()
     before.kernel(10, 200, before.launch(0, 4), name="long")
     before.kernel(300, 340, before.launch(290, 295), name="second")

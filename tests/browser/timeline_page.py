@@ -1,4 +1,4 @@
-"""timeline.js in a page of its own: no Jupyter, a model that is an object of the page."""
+"""A page with timeline.js alone: no Jupyter, and a model that is an object of the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from debubble.timeline import Timeline
 from debubble.views.timeline.widget import TimelineWidget
 
 BYTES = ("events", "bubbles", "ghost_events", "ghost_bubbles")
-# The canvas left and right of its lanes, in pixels.
+# The pixels of the canvas left and right of its lanes.
 GUTTER, RIGHT = 98, 10
 LIGHT = {"--jp-ui-font-color1": "rgba(0, 0, 0, .87)", "--jp-layout-color1": "#ffffff"}
 DARK = {"--jp-ui-font-color1": "rgba(255, 255, 255, .9)", "--jp-layout-color1": "#212121"}
@@ -46,7 +46,7 @@ async ({ source, state }) => {
 }
 """
 
-# Read from a copy: a canvas that is read from is drawn differently from then on.
+# The canvas is read from a copy, since reading changes how it is drawn from then on.
 READ_CANVAS = """
 (canvas) => {
   const copy = new OffscreenCanvas(canvas.width, canvas.height);
@@ -63,7 +63,7 @@ READ_CANVAS = """
 
 
 class TimelinePage:
-    """What a reader sees and does."""
+    """A timeline's page, with a reader's actions and views."""
 
     def __init__(self, page: Page, timeline: Timeline, before: Timeline | None = None) -> None:
         self.page = page
@@ -97,7 +97,7 @@ class TimelinePage:
         self.settle()
 
     def settle(self) -> None:
-        """Until what was asked for has been drawn."""
+        """Waits until requested changes are drawn."""
         self.page.evaluate(
             "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
@@ -109,7 +109,7 @@ class TimelinePage:
         self.settle()
 
     def wheel(self, x: float, y: float, turn: float, times: int = 1) -> None:
-        """Move to a point of the canvas and turn the wheel there."""
+        """Moves to a point of the canvas, and turns the wheel there."""
         self.move(x - 3, y)
         self.move(x, y)
         for _ in range(times):
@@ -124,7 +124,7 @@ class TimelinePage:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Microseconds seen, (first, last)."""
+        """Returns the visible microseconds, (first, last)."""
         data = self.root.evaluate("(root) => [root.dataset.start, root.dataset.end]")
         return float(data[0]), float(data[1])
 
@@ -135,25 +135,25 @@ class TimelinePage:
 
     @property
     def scale(self) -> float:
-        """Pixels for a microsecond."""
+        """Returns the pixels of a microsecond."""
         return (self.canvas.bounding_box()["width"] - GUTTER - RIGHT) / self.seen
 
     def x_of(self, microseconds: float) -> float:
-        """Where on the canvas a moment is."""
+        """Returns the place of a moment on the canvas, in pixels."""
         return GUTTER + (microseconds - self.range[0]) * self.scale
 
     def moment_at(self, x: float) -> float:
-        """What moment, in microseconds, is at a place on the canvas."""
+        """Returns the moment at a place on the canvas, in microseconds."""
         return self.range[0] + (x - GUTTER) / self.scale
 
     def colours(self) -> set[str]:
-        """Every solid colour that fills more than 40 pixels of the canvas, as #rrggbb."""
+        """Returns every solid colour that fills more than 40 pixels of the canvas, as #rrggbb."""
         image = self.image()
         solid = image[image[..., 3] == 255][:, :3].astype(np.uint32)
         values, counts = np.unique(solid @ np.array([65536, 256, 1], np.uint32), return_counts=True)
         return {f"#{value:06x}" for value in values[counts > 40]}
 
     def image(self) -> np.ndarray:
-        """The canvas as drawn: [height, width, 4] uint8, red, green, blue, opacity."""
+        """Returns the drawn canvas, [height, width, 4] uint8: red, green, blue, opacity."""
         width, height, text = self.canvas.evaluate(READ_CANVAS)
         return np.frombuffer(base64.b64decode(text), np.uint8).reshape(height, width, 4)

@@ -1,4 +1,4 @@
-"""The chapters as data: what is read of them, and what a reader sees in which order."""
+"""The chapters as data: their cells, and what a reader sees in which order."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ QUESTION = "Predict: "
 class Cell:
     id: str
     kind: str
-    """ "markdown" or "code"."""
+    """The cell's kind, "markdown" or "code"."""
     source: str
     shown: str
-    """All text that it shows, "" in a reader's notebook below the first question."""
+    """All text that the cell shows; "" in a reader's notebook after the first question."""
     metadata: dict
 
     @property
     def is_collapsed(self) -> bool:
-        """Whether JupyterLab shows its code only to whoever asks."""
+        """True if JupyterLab hides the cell's code until the reader opens it."""
         return bool(self.metadata.get("jupyter", {}).get(HIDDEN))
 
     @property

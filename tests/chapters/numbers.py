@@ -1,4 +1,4 @@
-"""Numbers in a chapter's prose, and where each is from: its code, or what its cells have shown."""
+"""Finds the numbers in a chapter's prose, and their origin: its code, or its cells' outputs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ NAMES = (
     r"\| Time \|.*",
     r"\| You need \|.*",
 )
-"""Names with a number in them, and numbers that are names: nobody has to measure those."""
+"""Names with a number in them, and numbers that are names, which need no measurement."""
 
 
 def stray_numbers(cells: Sequence[Cell]) -> Iterator[tuple[str, str]]:
-    """(cell, number) of each that is in no code and no output, as it is or rounded as it stands."""
+    """Yields (cell, number) for each number that is in no code and no output, exactly or
+    rounded."""
     known = {number for cell in cells if cell.kind == "code" for number in numbers_of(cell)}
     for cell in cells:
         text = prose(cell)
@@ -44,7 +45,8 @@ def stray_numbers(cells: Sequence[Cell]) -> Iterator[tuple[str, str]]:
 
 
 def numbers_of(cell: Cell) -> Iterator[float]:
-    """Written in its code, worked out there from numbers alone, or shown by it."""
+    """Yields the numbers in a cell's code, the values of its constant expressions, and the numbers
+    it shows."""
     for found in ANY_NUMBER.findall(f"{cell.source}\n{cell.shown}"):
         yield float(found.replace(",", "").replace("_", ""))
     for node in ast.walk(ast.parse(cell.source)):
@@ -54,7 +56,8 @@ def numbers_of(cell: Cell) -> Iterator[float]:
 
 
 def is_known(value: float, decimals: int, known: Collection[float]) -> bool:
-    """`decimals`: how many characters it has from its point on."""
+    """Returns True if a known number is the value, exactly or rounded. `decimals` is how many
+    characters the number has from its point on."""
     half = 0.5 * 10.0 ** -max(0, decimals - 1)
     exact = decimals == 0 and value < 100
     return any(

@@ -21,7 +21,7 @@ from pathlib import Path
 from .notebooks import cells_of
 
 LIMIT = 300
-"""CPU seconds for one order. The longest, of chapter 06, takes about a tenth of them."""
+"""The CPU seconds for one order. The longest, of chapter 06, takes about a tenth of them."""
 
 Run = Callable[[int], BaseException | None]
 
@@ -69,7 +69,8 @@ def _ending(status: int, words: list[str]) -> str:
 
 
 def ipython(sources: list[str]) -> Run:
-    """Returns what runs a cell, by its number, in IPython: its error, or None."""
+    """Returns a function that runs a cell in IPython, by its number, and returns its error or
+    None."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -85,7 +86,7 @@ def ipython(sources: list[str]) -> Run:
 
 def main(path: Path, seeds: list[int]) -> int:
     faulthandler.enable()
-    # What cells print goes nowhere; what happened to them goes to the caller.
+    # The cells' output is dropped; their outcome goes to the caller.
     report = open(os.dup(1), "w", encoding="utf-8", buffering=1)  # noqa: SIM115
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sources = sources_of(path)

@@ -1,8 +1,8 @@
-"""Answers that a reader could see before committing: in text, outputs, tables and asserts.
+"""Finds answers that a reader could see before committing: in text, outputs, tables and asserts.
 
-A reader goes from the top, and runs each cell: above the cell that answers a question all is seen,
-what the cells show as well. Below it the rest of the section lies within sight, but shows nothing
-yet. A collapsed cell shows nothing of its code.
+A reader reads from the top, and runs each cell. Above the cell that answers a question everything
+is seen, including outputs. Below it the rest of the section is in sight, but shows no outputs yet.
+A collapsed cell shows none of its code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .terms import prose
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SMALL = 10
-"""Below it a number says nothing without what it counts."""
+"""The limit below which a number means nothing without its unit."""
 NOUNS = {
     "waits": ("wait", "waits", "host sync", "host syncs", "host_syncs", "syncs"),
     "host syncs": ("wait", "waits", "host sync", "host syncs", "host_syncs", "syncs"),
@@ -31,11 +31,11 @@ NOUNS = {
     "calls": ("call", "calls"),
     "chunks": ("chunk", "chunks"),
 }
-"""What else a unit is called; any other is called what it is."""
+"""Other names of units; a unit that is missing here has only its own."""
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?!\w)")
 DEFINED = re.compile(r"^(\w+) = predict\w*\(", re.MULTILINE)
 Sight = Iterator[tuple[Cell, str, str]]
-"""(cell, "text", "code" or "output", what one reads)"""
+"""The type of what is in sight: (cell, "text", "code" or "output", the text)."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Question:
     name: str
     asked: int
     answered: int
-    """Both are places of cells."""
+    """The place of the cell that answers; `asked` and this are both places of cells."""
     answer: str
-    """The first line of what the answer shows."""
+    """The first line of the answer's output."""
 
     @property
     def number(self) -> float | None:
@@ -59,7 +59,7 @@ class Question:
 
 
 def questions(cells: Sequence[Cell]) -> Iterator[Question]:
-    """ValueError for a question that no cell answers."""
+    """Yields the questions. Raises ValueError for a question that no cell answers."""
     for place, cell in enumerate(cells):
         defined = DEFINED.search(cell.source) if cell.kind == "code" else None
         if not defined:
@@ -75,7 +75,7 @@ def questions(cells: Sequence[Cell]) -> Iterator[Question]:
 
 
 def within_sight(cells: Sequence[Cell], question: Question) -> Sight:
-    """What one can read before one commits."""
+    """Yields what a reader can see before committing."""
     for cell in cells[: question.answered]:
         yield from seen(cell)
         yield cell, "output", cell.shown
@@ -96,8 +96,8 @@ def seen(cell: Cell) -> Sight:
 
 
 def spoilers(cells: Sequence[Cell]) -> Iterator[tuple[str, str, str]]:
-    """(question, id of the cell, what gives the answer away there). A number that each machine has
-    its own of can't be given away: where it stands elsewhere, that is chance."""
+    """Yields (question, id of the cell, the text that gives the answer away). Numbers that differ
+    between machines are skipped, since they are elsewhere only by chance."""
     for question in questions(cells):
         value = question.number
         if value is None or "nbval-ignore-output" in cells[question.answered].metadata.get(
@@ -136,7 +136,7 @@ def said(text: str, value: float, question: Question) -> Iterator[str]:
 
 
 def in_a_table(text: str, value: float, names: str) -> Iterator[str]:
-    """A column under one of the names that holds the value."""
+    """Yields columns under one of the names that contain the value."""
     columns: list[tuple[int, str]] = []
     for line in text.splitlines():
         heads = [(found.end(), found[0]) for found in re.finditer(rf"\b(?:{names})\b", line)]
@@ -150,7 +150,8 @@ def in_a_table(text: str, value: float, names: str) -> Iterator[str]:
 
 
 def asserted(source: str, value: float, question: Question) -> Iterator[str]:
-    """Asserts that compare with the value; a small one only if it is of what is counted."""
+    """Yields asserts that compare with the value; for a small value, only those about the counted
+    unit."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Assert):
             continue
@@ -162,7 +163,7 @@ def asserted(source: str, value: float, question: Question) -> Iterator[str]:
 
 
 def constant(node: ast.AST) -> float | None:
-    """The value of a number, or of an expression of numbers."""
+    """Returns the value of a number, or of an expression of numbers; None for other code."""
     if not isinstance(node, ast.expr) or any(
         isinstance(part, ast.Name | ast.Call | ast.Attribute) for part in ast.walk(node)
     ):

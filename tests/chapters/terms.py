@@ -1,4 +1,4 @@
-"""The glossary's words, and where the chapters use and explain them."""
+"""Finds where the chapters use and explain the glossary's words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OTHER_FORMS = {
     "capture": ("captured",),
     "penalty": ("penalties",),
 }
-"""Of a word that stands in bold in another form than the glossary's."""
+"""Other forms of words that stand in bold differently than in the glossary."""
 LAST_LETTERS = "(?:s|es|d|ed|ing)?"
 
 
@@ -29,7 +29,7 @@ class Term:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The word where it is used, in whichever form."""
+        """Returns a pattern for the word in any form."""
         forms = "|".join(re.escape(form) for form in (self.word, *OTHER_FORMS.get(self.word, ())))
         flags = 0 if self.word[:1].isupper() else re.IGNORECASE
         return re.compile(rf"(?<![\w-])(?:{forms}){LAST_LETTERS}(?![\w-])", flags)
@@ -40,7 +40,8 @@ def terms() -> list[Term]:
 
 
 def prose(cell: Cell) -> str:
-    """A markdown cell without its headings, its code, and the addresses of its links."""
+    """Returns a markdown cell without its headings, code, and link addresses; "" for other
+    cells."""
     if cell.kind != "markdown":
         return ""
     text = re.sub(r"^```.*?^```", "", cell.source, flags=re.MULTILINE | re.DOTALL)
@@ -52,8 +53,9 @@ def prose(cell: Cell) -> str:
 def too_early(
     chapters: Sequence[tuple[str, Sequence[Cell]]], words: Sequence[Term]
 ) -> Iterator[str]:
-    """A sentence for each word that is used before it stands in bold, or never does, or does so in
-    another chapter than the glossary says. `chapters`: (number, cells), in the order of reading."""
+    """Yields a sentence for each word that is used before it stands in bold, that never does, or
+    that does in a different chapter than the glossary says. `chapters` is (number, cells), in the
+    order of reading."""
     for term in words:
         place = first_use(chapters, term)
         if place is None:
@@ -69,7 +71,7 @@ def too_early(
 def first_use(
     chapters: Sequence[tuple[str, Sequence[Cell]]], term: Term
 ) -> tuple[str, Cell, bool] | None:
-    """The chapter's number, the cell, and whether it is in bold there."""
+    """Returns the chapter's number, the cell, and True if the word is in bold there."""
     for number, cells in chapters:
         for cell in cells:
             text = prose(cell)

@@ -1,4 +1,4 @@
-"""No word of the glossary is used before a chapter has explained it."""
+"""Words of the glossary are not used before a chapter has explained them."""
 
 import pytest
 

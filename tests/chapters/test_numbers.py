@@ -1,4 +1,4 @@
-"""Each number in a chapter's prose was measured, counted or asserted, or there is a reason."""
+"""Each number in a chapter's prose is measured, counted or asserted, or has a reason."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def config(name: str, preset: str, field: str) -> float:
 
 
 def kernels(system: str, preset: str, variant: str) -> int:
-    """Returns how many a decode step had on the H200, its load among them."""
+    """Returns how many kernels a decode step had on the H200, including its load."""
     return figures(system)["presets"][preset]["steps"]["decode"][variant]["counts"]["kernels"]
 
 
@@ -46,7 +46,7 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("05", "284"): lambda: gain_of_serving("nvidia-h100-80gb-hbm3"),
     ("05", "605"): lambda: 4096 * 8192 / LINK(),
 }
-"""(chapter, number): what it is worked out from, where no cell shows it."""
+"""The value of each (chapter, number) that no cell shows, computed from stored figures."""
 REASONS = {
     ("03", "63"): "a length beside the size of a chunk, that a test tries",
     ("04", "8.45"): "GiB, as upstream's pull request says",

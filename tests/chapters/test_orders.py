@@ -1,4 +1,4 @@
-"""A chapter's cells, run again in any order and as often as a reader likes, end no kernel."""
+"""The cells of a chapter, run in any order and any number of times, never end the kernel."""
 
 import os
 import subprocess
@@ -40,12 +40,12 @@ def test_no_order_of_a_chapters_cells_ends_the_process(path):
 
 
 def test_one_order_of_the_first_chapter_does_not_end_the_process():
-    """Runs in a fork of this process, which has imported what takes a kernel ten seconds."""
+    """The test forks this process, which has imported what takes a kernel ten seconds."""
     sources, shell = sources_of(READERS[0]), []
 
     def run(cell):
         if not shell:
-            torch.set_num_threads(1)  # The threads of a pool don't live on in a fork.
+            torch.set_num_threads(1)  # The threads of a pool don't survive a fork.
             shell.append(ipython(sources))
         return shell[0](cell)
 

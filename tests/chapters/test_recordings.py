@@ -1,4 +1,4 @@
-"""Figure and table of one step agree: the recordings of GPUs against what was measured there."""
+"""Figures and tables of one step agree: the recordings of GPUs match their measured costs."""
 
 from itertools import pairwise
 
@@ -33,8 +33,8 @@ def test_every_recording_is_of_a_system():
 
 @of_every_gpu
 def test_a_figure_and_its_table_agree_or_the_figure_says_why(gpu, system, variant):
-    """Within a tenth: the step's time, and the share of it in which the device computes. Figures of
-    before 2026-11-27 count copies as work."""
+    """The step's time and the device's share of work agree within a tenth. Figures from before
+    2026-11-27 count copies as work."""
     timeline, cost = recording(system, variant, gpu), measured_cost(system, variant, gpu)
     if cost is None:
         assert PROFILED in timeline.label
@@ -79,7 +79,8 @@ def test_nothing_is_lost_on_the_way_but_what_was_over_before_the_step(gpu, syste
 
 
 def step(load=1000.0, gap=100.0):
-    """Three kernels of 10 µs, each launched 1 µs before it starts, `gap` between them."""
+    """Returns three kernels of 10 µs after a load, each launched 1 µs before its start, with `gap`
+    between them."""
     recording = Recording()
     recording.kernel(0, load, name="sleep")
     for number in range(3):

@@ -1,4 +1,5 @@
-"""Of each chapter a reader's notebook and a reference: the same cells, what was shown in one."""
+"""References: each chapter has a reader's notebook and a reference with the same cells and the
+outputs."""
 
 import json
 import os
@@ -48,7 +49,7 @@ def test_a_cell_without_outputs_has_no_execution_count(reader, reference):
 
 @pytest.fixture
 def beginning(tmp_path):
-    """The first section of a reference, which asks and answers one question."""
+    """Returns the first section of a reference, which asks and answers one question."""
     notebook = json.loads(REFERENCES[0].read_text())
     answered = next(n for n, cell in enumerate(notebook["cells"]) if ".compare(" in source(cell))
     notebook["cells"] = notebook["cells"][: answered + 1]
@@ -60,7 +61,7 @@ def source(cell):
 
 
 def cells_that_differ(path, notebook):
-    """How many cells of this reference don't show on sim what it says, and how many do."""
+    """Returns how many cells of this reference differ from a run on sim, and how many agree."""
     path.write_text(json.dumps(notebook))
     options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "conftest"]
     options += ["-p", "no:cacheprovider", "-p", "no:python", "--nbval", "--nbval-current-env"]
@@ -68,7 +69,7 @@ def cells_that_differ(path, notebook):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "-q", str(path)],
         cwd=path.parent,
-        # Where CI is set pytest tells of each failure twice.
+        # Pytest reports each failure twice if CI is set.
         env={name: value for name, value in os.environ.items() if name != "CI"}
         | {"DEBUBBLE_ANSWERS": "at once", "DEBUBBLE_DEVICE": "sim"}
         | {"PYTHONPATH": os.pathsep.join(python_path)},

@@ -1,4 +1,4 @@
-"""How a chapter begins and ends, and that it says of every time whether it was measured."""
+"""The shape of a chapter: its beginning and end, and for every time whether it was measured."""
 
 import re
 
@@ -26,7 +26,7 @@ def test_it_begins_with_what_one_needs_what_one_will_be_able_to_do_and_how_long_
 
 @every_chapter
 def test_it_does_not_open_on_plumbing(path):
-    """Neither files nor JSON: what was measured comes from solutions.measure.stored."""
+    """A chapter reads neither files nor JSON: measurements come from solutions.measure.stored."""
     for cell in cells_of(path):
         if cell.kind == "code":
             assert not re.search(
@@ -49,7 +49,7 @@ def is_end(cell: Cell) -> bool:
 
 
 def without_a_label(cells: list[Cell]) -> list[str]:
-    """Cells that print a time and don't say in the same breath how they have it."""
+    """Returns the cells that print a time and don't say how it was obtained."""
     code = {cell.id: COMMENT.sub("", cell.source) for cell in cells if cell.kind == "code"}
     return [
         name

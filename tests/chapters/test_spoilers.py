@@ -1,4 +1,5 @@
-"""No question of a chapter can be answered by looking: not in text, outputs, tables or asserts."""
+"""Questions of a chapter can't be answered by looking: not from text, outputs, tables or
+asserts."""
 
 import pytest
 
@@ -27,7 +28,7 @@ INNOCENT = {
     ("05", "more_syncs", "cell-45"): OF_A_COPY,
     ("05", "more_syncs", "cell-48c"): OF_A_COPY,
 }
-"""(chapter, question, cell): why what the check finds there is no answer."""
+"""The reason why a finding is no answer, by (chapter, question, cell)."""
 
 
 @every_chapter
@@ -54,7 +55,7 @@ def test_a_cell_that_explains_an_answer_is_collapsed(path):
         cell = cells[question.answered]
         explains = len(cell.shown.strip().splitlines()) > 1
         assert cell.is_collapsed or not explains, cell.id
-        # JupyterLab shows the first line of a cell that is collapsed.
+        # JupyterLab shows the first line of a collapsed cell.
         assert not cell.is_collapsed or cell.source.startswith("# What happened.\n"), cell.id
 
 

@@ -1,1 +1,1 @@
-"""The hub's parts, and, where root and Node.js are, a real hub with a class in it."""
+"""Tests of the hub's parts and, if there are root and Node.js, of a real hub with a class."""

@@ -1,4 +1,4 @@
-"""A real hub on this host, in folders of its own, started as a team lead starts it."""
+"""A real hub on this host, in its own folders, started as a team lead starts it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def tries(what):
         return repr(error)
     return "done"
 """
-"""Defined in a learner's kernel: says whether something was refused there."""
+"""Code for a learner's kernel that defines a check if something was refused there."""
 
 
 def why_not() -> str:
-    """A reason why no hub can be started here, or ""."""
+    """Returns the reason why no hub can be started here, or ""."""
     if os.geteuid() != 0:
         return "a hub needs root"
     node = shutil.which("node")
@@ -46,7 +46,7 @@ def why_not() -> str:
 
 
 class Classroom:
-    """`make hub` for learners learner1, learner2, ... on a port of its own."""
+    """A run of `make hub` for learners learner1, learner2, ... on its own port."""
 
     def __init__(self, folder: Path, learners: int, port: int = 8321) -> None:
         self.folder, self.port = folder, port
@@ -87,7 +87,7 @@ class Classroom:
         raise AssertionError(f"no hub in time: {self.log.read_text()[-3000:]}")
 
     def kill_hub(self) -> None:
-        """As a crash does: the hub and its services, and nothing else."""
+        """Kills the hub and its services as a crash does, and nothing else."""
         if self.process and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
@@ -99,7 +99,7 @@ class Classroom:
         subprocess.run(["make", "hub-end"], cwd=ROOT, env=around, capture_output=True, check=False)
 
     def come_in(self, name: str) -> Learner:
-        """For the first time, or again."""
+        """Logs a learner in, for the first time or again."""
         learner = Learner(self.address, name)
         own = f"a word of {name}"
         answer = learner.log_in(own)

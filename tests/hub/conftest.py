@@ -1,4 +1,4 @@
-"""One running hub with a class in it, for all the deep tests of this folder."""
+"""A running hub with a class, shared by all deep tests of this folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def classroom():
         pytest.skip(reason)
     folder = Path(named)
     room = Classroom(folder, LEARNERS)
-    clear(room)  # Of a run that was ended in the middle.
+    clear(room)  # A run that ended early may have left files.
     try:
         room.start()
         yield room
@@ -39,7 +39,7 @@ def clear(room: Classroom) -> None:
 
 @pytest.fixture(scope="session")
 def learners(classroom) -> list[Learner]:
-    """All of them, with their servers, started at once."""
+    """Returns all learners, with their servers, which start at the same time."""
 
     def comes(name: str) -> Learner:
         learner = classroom.come_in(name)
@@ -52,7 +52,8 @@ def learners(classroom) -> list[Learner]:
 
 @pytest.fixture(scope="session")
 def two(learners):
-    """A kernel of the first learner, who has a secret, and one of the second, who is curious."""
+    """Returns a kernel of the first learner, who has a secret, and one of the second, who is
+    curious."""
     first, second = learners[:2]
     one, other = first.start_kernel("one.ipynb"), second.start_kernel("two.ipynb")
     one.run(

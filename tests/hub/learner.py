@@ -1,4 +1,4 @@
-"""A learner who comes to the hub as a browser does: logs in, starts their server, works in it."""
+"""A learner who uses the hub as a browser does: logs in, starts a server, works in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE = 600
 @dataclass
 class Learner:
     hub: str
-    """http://127.0.0.1:8000"""
+    """The hub's address, such as http://127.0.0.1:8000."""
     name: str
     session: requests.Session = field(default_factory=requests.Session)
     headers: dict = field(default_factory=dict)
@@ -36,7 +36,8 @@ class Learner:
         )
 
     def start_server(self) -> None:
-        """Returns once it answers. AssertionError, with what the hub said, if it doesn't."""
+        """Starts the learner's server, and returns once it answers. Raises AssertionError, with the
+        hub's text, if it doesn't."""
         xsrf = {"_xsrf": self.session.cookies.get("_xsrf", path="/hub/")}
         made = self.session.post(
             f"{self.hub}/hub/api/users/{self.name}/tokens",
@@ -58,14 +59,14 @@ class Learner:
         raise AssertionError("the server was not ready in time")
 
     def ask(self, method: str, path: str, **about) -> requests.Response:
-        """With this learner's token."""
+        """Sends a request with this learner's token."""
         about.setdefault("timeout", PATIENCE)
         return requests.request(
             method, f"{self.hub}{path}", headers=self.headers, allow_redirects=False, **about
         )
 
     def start_kernel(self, path: str = "chapters/00_reading_a_timeline.ipynb") -> Kernel:
-        """The kernel of a notebook, as JupyterLab starts it."""
+        """Starts the kernel of a notebook, as JupyterLab does."""
         asked = {"path": path, "type": "notebook", "name": path, "kernel": {"name": "python3"}}
         made = self.ask("POST", f"/user/{self.name}/api/sessions", json=asked)
         assert made.status_code == 201, made.text
@@ -84,15 +85,15 @@ class Kernel:
     id: str
 
     def connected(self) -> websocket.WebSocket:
-        """Anew for each cell: a socket on which nobody listens meanwhile answers no pings."""
+        """Returns a new socket for each cell, since an unread socket answers no pings."""
         base = self.learner.hub.replace("http", "ws", 1)
         address = f"{base}/user/{self.learner.name}/api/kernels/{self.id}/channels"
         header = [f"{name}: {text}" for name, text in self.learner.headers.items()]
         return websocket.create_connection(address, header=header, timeout=PATIENCE)
 
     def run(self, code: str) -> str:
-        """What the cell prints. AssertionError, with its traceback, where it fails; ConnectionError
-        where the kernel is ended meanwhile."""
+        """Returns the cell's output. Raises AssertionError, with its traceback, if it fails, and
+        ConnectionError if the kernel ends meanwhile."""
         message = uuid.uuid4().hex
         header = {
             "msg_id": message,

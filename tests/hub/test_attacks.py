@@ -1,4 +1,4 @@
-"""What a learner could try against the hub and the others: each is refused, or does no harm.
+"""Attacks of a learner on the hub and on other learners: each is refused, or does no harm.
 
 The learners and the hub are those of `test_classroom.py`; `make test-hub` runs both.
 """
@@ -96,7 +96,7 @@ while True:
 
 @pytest.fixture(scope="session")
 def mallory(two):
-    """Tries everything that follows, from a kernel of theirs."""
+    """Returns a kernel of the second learner, from which the attacks are tried."""
     _, second, *_ = two
     kernel = second.start_kernel("mallory.ipynb")
     kernel.run("import fcntl, json, os, socket, subprocess\n" + TRIES)
@@ -104,7 +104,7 @@ def mallory(two):
 
 
 def opens_nothing(classroom, victim: str) -> None:
-    """No made-up token opens the victim's server, and no false page is shown."""
+    """Checks that no made-up token opens the victim's server, and that no false page is shown."""
     made_up = {"Authorization": "token made-up-by-mallory"}
     for path in ("api/contents", "api/kernels", "api/terminals", "api/contents/secret.txt"):
         asked = f"{classroom.address}/user/{victim}/{path}"
@@ -116,7 +116,7 @@ def opens_nothing(classroom, victim: str) -> None:
 
 
 def test_whoever_takes_free_ports_is_nobody_else_while_the_hub_is_down(two, classroom, mallory):
-    """At the hub's crash, while it is down, when it starts again, and after."""
+    """The attack is tried when the hub crashes, while it is down, when it restarts, and after."""
     first, *_ = two
     ports = [*range(classroom.port + 1, classroom.port + 100), 8081, 8001]
     squats = FALSE_HUB.format(victim=first.name, ports=ports)
@@ -156,7 +156,7 @@ def test_the_sockets_of_others_and_of_root_are_closed(two, mallory):
 
 
 def test_a_link_in_place_of_a_servers_socket_leads_nowhere(classroom, learners):
-    """The proxy is root: it could reach what the learner can't."""
+    """The proxy runs as root, so it could reach files that the learner can't."""
     learner = learners[2]
     kernel = learner.start_kernel("links.ipynb")
     config = (
@@ -186,7 +186,7 @@ def test_a_link_in_place_of_a_servers_socket_leads_nowhere(classroom, learners):
 
 
 def stops(learner: Learner) -> None:
-    """Returns once the hub knows of no server of theirs."""
+    """Stops the learner's server, and returns once the hub knows of none."""
     until = time.monotonic() + 120
     while learner.ask("GET", f"/hub/api/users/{learner.name}").json()["servers"]:
         learner.ask("DELETE", f"/hub/api/users/{learner.name}/server")
@@ -289,7 +289,7 @@ def test_other_addresses_of_this_host_make_no_guess_faster(classroom):
 
 
 def test_guesses_past_the_proxy_are_as_slow(classroom, mallory):
-    """A learner's program reaches the hub's own socket, and there any header is its own."""
+    """A learner's program reaches the hub's own socket, where it can set any header."""
     mallory.run(PAST_THE_PROXY)
     name = classroom.names[4]
     said = mallory.run(f"print([guesses('{name}', f'guess {{n}}', n) for n in range(9)])")
@@ -298,7 +298,7 @@ def test_guesses_past_the_proxy_are_as_slow(classroom, mallory):
 
 
 def test_a_flood_of_guesses_is_read_one_after_the_other(classroom):
-    """And the right password is let in after it."""
+    """The right password works after the flood."""
     name = classroom.names[1]
     guess = lambda n: Learner(classroom.address, name).log_in(f"guess {n}").status_code
     with ThreadPoolExecutor(40) as several:
@@ -366,7 +366,7 @@ def test_a_learners_token_commands_nothing_of_the_hub(two, method, path):
 
 
 def test_no_secret_stands_in_a_command_line(classroom, mallory):
-    """Every process of the host can read those."""
+    """Every process of the host can read command lines."""
     said = mallory.run(
         "import pathlib\n"
         "for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):\n"
@@ -381,7 +381,7 @@ def test_no_secret_stands_in_a_command_line(classroom, mallory):
 
 
 def test_a_learner_who_fights_the_end_is_ended_and_keeps_no_port(classroom, mallory):
-    """The last test of all: it ends the workshop, and starts it again."""
+    """This test is the last: it ends the workshop, and starts it again."""
     fights = FIGHTS.format(port=classroom.port)
     command = f"['/usr/bin/python3', '-c', {fights!r}]"
     mallory.run(f"_ = subprocess.Popen({command}, start_new_session=True)")

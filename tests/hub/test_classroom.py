@@ -1,4 +1,4 @@
-"""Twelve learners on a real hub: all work at once, none can read or end what another has.
+"""Twelve learners on a real hub: all work at once, and none can read or end another's work.
 
 `make test-hub` runs this by itself; it takes minutes, 2.5 GB of disk and up to 1 GB of memory each.
 """
@@ -103,8 +103,8 @@ def test_a_token_opens_ones_own_server_only(two, classroom):
 
 
 def test_no_part_of_the_hub_listens_on_a_port(two, classroom):
-    """A port is open to each process of the host, and whoever comes first has it. The proxy's own
-    is all there is: the rest are sockets in folders."""
+    """Any process of the host can use a port, or take it first. Only the proxy has one; all other
+    parts use sockets in folders."""
     _, _, one, _, server, _ = two
     uids = {str(os.stat(f"/proc/{server}").st_uid), "0"}
     lines = [
@@ -212,7 +212,8 @@ def test_the_board_shows_all_without_names(classroom, learners):
 
 
 def test_the_board_in_a_browser(classroom, learners):
-    """Which says of each request what it is for: the hub then asks for more than of a client."""
+    """A browser says what each request is for, so the hub requires more than from a plain
+    client."""
     with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{classroom.address}/services/board/")

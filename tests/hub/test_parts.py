@@ -1,4 +1,4 @@
-"""What the hub is made of, without a hub: settings, ids of learners, limits, sockets."""
+"""The hub's parts, tested without a hub: settings, ids of learners, limits, sockets."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from workshop.hub.workspaces import (
 
 pytestmark = pytest.mark.sim
 FIRST_UID = 1_900_000_000
-"""No hub that runs on this host has learners there."""
+"""The first uid of these tests' learners; no hub on this host uses it."""
 LIMITS = Limits(memory_gb=1.5, processes=100, cores=0)
 
 
@@ -62,7 +62,7 @@ def test_a_setting_that_cannot_be_is_refused(ours, monkeypatch, name, text, said
 
 
 def test_the_board_has_the_hubs_settings_wherever_it_stands(ours, monkeypatch, tmp_path):
-    """JupyterHub starts it in another folder, and with these variables alone."""
+    """JupyterHub starts the board in a different folder, with only these variables."""
     for name, text in (("HUB", "a/hub"), ("PORT", "9000"), ("HUB_RUN", "run"), ("NAMES", "n.txt")):
         monkeypatch.setenv(name, text)
     monkeypatch.setenv("HUB_PASSWORD", "the class has this one")
@@ -95,7 +95,8 @@ def test_a_learners_number_stays_theirs_whoever_comes_and_goes(ours):
 
 @pytest.fixture
 def host_user(monkeypatch):
-    """A user of the host whom LDAP knows, and whom no file of the host lists."""
+    """Returns a function that adds a user of the host whom LDAP knows, and no file of the host
+    lists."""
     found = {}
     look_up = lambda uid: found[uid]
     monkeypatch.setattr(module.pwd, "getpwuid", look_up)
@@ -160,7 +161,7 @@ def test_a_hub_that_runs_is_not_started_beside_itself(ours):
 
 
 def test_a_running_proxy_is_known_by_its_whole_command_and_its_owner(ours):
-    """One that listens elsewhere than is asked for now would go on there without a word."""
+    """Otherwise a proxy that listens at an old address would silently keep running."""
     ours.state.mkdir()
     asked = replace(ours, address="0.0.0.0")
     (ours.state / "proxy.pid").write_text("1")
@@ -169,7 +170,7 @@ def test_a_running_proxy_is_known_by_its_whole_command_and_its_owner(ours):
     with subprocess.Popen(command, start_new_session=True) as process:
         try:
             (ours.state / "proxy.pid").write_text(str(process.pid))
-            while not proxy._running(ours):  # Until it has become that command.
+            while not proxy._running(ours):  # Waits until the process has become that command.
                 assert process.poll() is None
             assert proxy.is_running(ours)
             assert proxy._running(ours)[3:] == proxy._command(ours) != proxy._command(asked)
@@ -190,7 +191,8 @@ def test_what_npm_brings_is_pinned_by_its_hash():
 
 
 def test_variables_before_sudo_are_named(monkeypatch, tmp_path):
-    """A process named sudo, with our Python as its child, and without the variables."""
+    """The test runs a process named sudo, with our Python as its child, and without the
+    variables."""
     sudo = tmp_path / "sudo"
     sudo.symlink_to("/bin/bash")
     look = "from workshop.hub.settings import dropped_by_sudo; print(dropped_by_sudo())"
@@ -212,7 +214,7 @@ def test_variables_before_sudo_are_named(monkeypatch, tmp_path):
     ],
 )
 def test_make_hands_its_variables_to_the_hub(tmp_path, around, given, shown):
-    """`make lab` has another port by default."""
+    """The default port differs from that of `make lab`."""
     python = tmp_path / "environment" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho "$PORT $HUB_ADDRESS"\n')

@@ -1,4 +1,4 @@
-"""Who comes in: by a class password once, then by their own, and guessing gets slower."""
+"""Passwords: the class password works once, then the learner's own, and guesses get slower."""
 
 import json
 import re
@@ -61,7 +61,7 @@ def test_a_whole_class_chooses_at_once(known):
 
 
 def test_forget_beside_a_running_hub_loses_nobodys_password(tmp_path):
-    """`forget` is a process of its own, and both rewrite one file."""
+    """The command `forget` is a separate process, and both rewrite one file."""
     Passwords(tmp_path).prepare("teacher", "the class")
     forgets = (
         "import sys; from pathlib import Path; from workshop.hub.passwords import Passwords\n"

@@ -1,4 +1,4 @@
-"""The GPUs that kernels are compiled for, none of which need be there."""
+"""The GPUs that kernels are compiled for; none of them is needed."""
 
 SHARED_MEMORY = {
     80: 163 * 1024,  # A100
@@ -8,17 +8,18 @@ SHARED_MEMORY = {
     100: 227 * 1024,  # B200
     120: 99 * 1024,  # GeForce RTX 5090
 }
-"""Bytes that a block may have, by architecture."""
+"""The most bytes of shared memory of a block, by architecture."""
 TENSOR_MEMORY = 512
-"""Columns that a block may have on sm_100. No other architecture here has any."""
+"""The most columns of tensor memory of a block on sm_100. No other architecture here has any."""
 ALIKE = {86: 80, 89: 80}
-"""Triton lowers a launch for these to the same TTGIR, and so to the same shared memory."""
+"""Architectures for which Triton lowers a launch to the same TTGIR, and so to the same shared
+memory."""
 FULLY_COMPILED = 90
-"""The architecture that machine code of every launch is made for."""
+"""The architecture for which every launch is compiled to machine code."""
 
 
 def check_memory(kernel: str, launch: str, architecture: int, shared: int, tensor: int = 0) -> None:
-    """AssertionError unless a block may have `shared` bytes and `tensor` columns there."""
+    """Raises AssertionError unless a block may have `shared` bytes and `tensor` columns there."""
     who = f"{kernel.split(':')[-1]} ({launch}) takes"
     limit = SHARED_MEMORY[architecture]
     assert shared <= limit, (

@@ -39,12 +39,13 @@ from .architectures import ALIKE, FULLY_COMPILED
 KEPT = Path(__file__).resolve().parents[2] / "build" / "compiled-kernels"
 TTIR: dict[str, str] = {}
 TTGIR: dict[tuple, str] = {}
-"""Of the kernel that is being compiled, as text: contexts can't be shared."""
+"""The TTGIR of the current kernel, as text, since contexts can't be shared."""
 TYPES = {"float16": tl.float16, "float32": tl.float32}
 ON_TENSOR_CORES = re.compile(
     r"ttng\.(warp_group_dot|tc_gen5_mma)\b|\btt\.dot .* -> tensor<[^>]*#mma"
 )
-"""A product in TTGIR. One of #blocked operands is for the other cores."""
+"""A pattern for a product in TTGIR on tensor cores. A product of #blocked operands runs on other
+cores."""
 IN_PTX = re.compile(r"\b(wgmma|mma\.sync|tcgen05\.mma)\b")
 
 
@@ -65,7 +66,7 @@ class Architecture:
         return context
 
     def ttir(self, kernel: str, how: dict) -> str:
-        """Of a launch, without the lines that it came from."""
+        """Returns the TTIR of a launch, without source lines."""
         module, _, name = kernel.partition(":")
         function = getattr(importlib.import_module(module), name)
         places = {argument: (place,) for place, argument in enumerate(function.arg_names)}
@@ -103,7 +104,7 @@ class Architecture:
         return module
 
     def memory(self, ttir: str) -> dict:
-        """What the launch takes, by the passes that `make_llir` begins with."""
+        """Returns the launch's memory, by the first passes of `make_llir`."""
         module = self.ttgir(ttir)
         facts = {"tensor_cores": bool(ON_TENSOR_CORES.search(module.str_nodebug()))}
         allocation = ir.pass_manager(module.context)
@@ -138,7 +139,7 @@ def tools() -> str:
 
 
 def kept(make: Callable[[str], dict], name: str, ttir: str, how: dict, architecture: int) -> dict:
-    """The facts that `make` finds, or has found before."""
+    """Returns the facts that `make` finds, or has found before."""
     key = json.dumps([tools(), name, ttir, how["options"], architecture])
     path = KEPT / f"{hashlib.sha256(key.encode()).hexdigest()}.json.gz"
     if path.exists():
@@ -169,7 +170,8 @@ def machine_code(kernel: str, how: dict, architecture: int) -> dict:
 
 
 def ttir_of(kernel: str, how: dict) -> str:
-    """The same for all architectures: no kernel here asks which one it is."""
+    """Returns the TTIR, which is equal for all architectures, since no kernel here depends on
+    it."""
     key = json.dumps([kernel, how], sort_keys=True)
     if key not in TTIR:
         TTIR[key] = Architecture(FULLY_COMPILED, how["options"]).ttir(kernel, how)
@@ -177,7 +179,7 @@ def ttir_of(kernel: str, how: dict) -> str:
 
 
 def records(job: tuple[str, dict]) -> list[str]:
-    """The lines of one kernel."""
+    """Returns the result lines of one kernel."""
     kernel, launches = job
     TTIR.clear()
     TTGIR.clear()

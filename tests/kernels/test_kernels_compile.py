@@ -1,7 +1,7 @@
-"""Every Triton kernel of `solutions` compiles for the GPUs that matter, without one of them.
+"""Every Triton kernel of `solutions` compiles for the GPUs that matter, without any of them.
 
-In a process of its own (compiling.py says how far each launch is compiled): here, without a GPU,
-the kernels are there to be interpreted.
+The compilation runs in its own process, since kernels in this one are interpreted if there is no
+GPU (compiling.py says how far each launch is compiled).
 """
 
 import ast
@@ -26,13 +26,14 @@ ARCHITECTURES = [
     number if number == FULLY_COMPILED else pytest.param(number, marks=pytest.mark.deep)
     for number in SHARED_MEMORY
 ]
-"""`make test` compiles for one of them, and its largest tile for one with little shared memory."""
+"""The architectures. `make test` compiles for one of them, and its largest tile for one with little
+shared memory."""
 TOO_WIDE = "bf16, head 256, as on an A100"
 
 
 def kernels_in_source() -> set[str]:
-    """`solutions.system.module:kernel` of every kernel: what triton.jit decorates and the host
-    launches, and not what kernels call."""
+    """Returns `solutions.system.module:kernel` of every kernel that the host launches. Functions
+    that kernels call are left out."""
     found = set()
     for path in (ROOT / "solutions").rglob("*.py"):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -49,7 +50,7 @@ def kernels_in_source() -> set[str]:
 def run_compiling(*arguments: str) -> str:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "TRITON_INTERPRET": "0"}
-    # Kernels are compiled where CUDA is asked for; a GPU is needed only to run them.
+    # Kernels are compiled for CUDA if it is requested; a GPU is needed only to run them.
     environment["DEBUBBLE_DEVICE"] = "cuda"
     result = subprocess.run(
         [sys.executable, *arguments],
@@ -64,8 +65,8 @@ def run_compiling(*arguments: str) -> str:
 
 
 def jobs(wanted: set[tuple[str, int]]) -> list[tuple[str, dict]]:
-    """The kernels that are wanted for an architecture, with all launches, and attention's with one
-    too many; those that take longest come first."""
+    """Returns the kernels wanted for each architecture, with all launches and a faulty one of
+    attention. The slowest come first."""
     launches = {kernel: dict(ways) for kernel, ways in LAUNCHES.items()}
     of_an_a100 = attention("bf16", 256, group=2, window=1024, shared_memory=SHARED_MEMORY[80])
     launches[ATTENTION][TOO_WIDE] = lambda shared_memory: of_an_a100 | {"slow_to_compile": True}
@@ -88,7 +89,8 @@ def jobs(wanted: set[tuple[str, int]]) -> list[tuple[str, dict]]:
 
 @pytest.fixture(scope="module")
 def compiled(request, tmp_path_factory) -> dict:
-    """{(kernel, launch, architecture): facts}, for the architectures of the tests that run."""
+    """Returns {(kernel, launch, architecture): facts}, for the architectures of the tests that
+    run."""
     run = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
     wanted = {
         (kernel, call.params["architecture"])
@@ -134,7 +136,7 @@ def test_it_becomes_machine_code(compiled, kernel, architecture):
     "architecture", [86, *(pytest.param(number, marks=pytest.mark.deep) for number in (89, 120))]
 )
 def test_a_launch_for_more_shared_memory_than_there_is_is_found(compiled, architecture):
-    """A tile that an A100 has room for, and that every GPU with less was once given."""
+    """The tile fits an A100, and was once used for every GPU with less shared memory."""
     facts = compiled[ATTENTION, TOO_WIDE, architecture]
     message = (
         rf"prefix_attention_kernel \({TOO_WIDE}\) takes 106496 bytes of shared memory on "

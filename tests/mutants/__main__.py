@@ -1,4 +1,5 @@
-"""`python -m tests.mutants [SYSTEM ...]`: a sample of each system's mutants, and which pass."""
+"""`python -m tests.mutants [SYSTEM ...]`: tries a sample of each system's mutants, and prints which
+pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts a mutant into functions that are imported already: that saves to import and to collect."""
+"""Puts a mutant into functions that are already imported, which saves imports and collection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .reach import definition_of, is_kernel
 
 
 def put(root: Path, mutant: Mutant) -> bool:
-    """False, and nothing done, where that is no function's body: defaults, classes, kernels. What
-    the function did while its module was imported stays done."""
+    """Puts the mutant in place. Returns False, and does nothing, if the edit is not in a function's
+    body: defaults, classes, kernels. Effects of the function at import stay."""
     path = root / mutant.file
     text = path.read_text(encoding="utf-8")
     nodes = [definition_of(ast.parse(each), mutant) for each in (text, mutant.text)]

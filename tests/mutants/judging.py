@@ -39,38 +39,39 @@ from .reach import NAME, instrumented
 
 COPIED = ("debubble", "solutions", "tests", "katas", "conftest.py", "debubble_pytest.py")
 QUICK = 2.0
-"""Seconds of CPU: a test that takes longer is not asked."""
+"""The CPU seconds after which a test is too slow to be used."""
 AT_MOST = 8.0
-"""Seconds of CPU that a mutant's tests take together on the source as it is: the short ones."""
+"""The CPU seconds that a mutant's tests may take together on the unedited source; the short ones
+are chosen."""
 AT_FIRST = 12
-"""Tests that a mutant's first fork runs: most fail one of them."""
+"""The number of tests in a mutant's first fork: most mutants fail one of them."""
 HANGS = 10.0
-"""Seconds of CPU beyond three times what the tests take on the source as it is."""
+"""The CPU seconds allowed beyond three times the tests' time on the unedited source."""
 IGNORED = ("*__pycache__*", ".*")
 
 
 @dataclass
 class Verdict:
-    """What the tests said of one mutant."""
+    """The result of one mutant's tests."""
 
     mutant: Mutant
     asked: int
-    """How many tests reach it."""
+    """The number of tests that reach the mutant."""
     failed: str = ""
-    """The first that failed, or `hangs`; empty if all passed."""
+    """The first failed test, or `hangs`; empty if all passed."""
 
 
 @dataclass
 class _Tests:
-    """Of the source as it is, by the tests' ids."""
+    """Facts about the tests on the unedited source, by the tests' ids."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     reached: dict[str, list[int]] = field(default_factory=dict)
 
 
 def judge(root: Path, mutants: Sequence[Mutant], tests: Sequence[str]) -> list[Verdict]:
-    """Of each mutant, by the quick tests of these files and folders. RuntimeError where a test that
-    fails on a mutant fails on the source as it is."""
+    """Returns a verdict on each mutant by the quick tests of these files and folders. Raises
+    RuntimeError if a test that fails on a mutant also fails on the unedited source."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name).resolve() / "tree"
         _copy(root, copy)
@@ -89,7 +90,7 @@ def judge(root: Path, mutants: Sequence[Mutant], tests: Sequence[str]) -> list[V
 
 
 def _copy(root: Path, copy: Path) -> None:
-    """What a mutant may break is copied, the rest is only linked."""
+    """Copies what a mutant may break, and links the rest."""
     copy.mkdir()
     for path in root.iterdir():
         if path.name in COPIED and path.is_dir():
@@ -109,7 +110,7 @@ def _main(task: Path) -> None:
             plugin.load()
     mutants = [Mutant(*it[:-1], tuple(it[-1])) for it in given["mutants"]]
     root = Path.cwd()
-    # The examples are always the same ones, and no time is spent on a smaller one that fails.
+    # The examples are the same in each run, and failing ones are not shrunk.
     settings.register_profile(
         "mutants", phases=(Phase.explicit, Phase.generate), derandomize=True, database=None
     )
@@ -128,12 +129,12 @@ def _main(task: Path) -> None:
 
 
 class _Judged:
-    """A pytest plugin that runs the collected tests on mutants, and not on the source as it is."""
+    """A pytest plugin that runs the collected tests on mutants instead of the unedited source."""
 
     def __init__(self, root: Path, mutants: list[Mutant], tests: _Tests) -> None:
         self.root, self.mutants, self.tests = root, mutants, tests
         self.failed_before: dict[str, Counter[str]] = defaultdict(Counter)
-        """By file, the tests that failed on its mutants: on the next one they are asked first."""
+        """The tests that failed on mutants of each file: the next mutant gets them first."""
         self.answers: list[dict[str, str | int]] = []
         self.failing: set[str] = set()
 
@@ -155,7 +156,7 @@ class _Judged:
         return True
 
     def _asked(self, number: int, mutant: Mutant) -> list[str]:
-        """The tests that reach it, as many as there is time for."""
+        """Returns the tests that reach the mutant, as many as there is time for."""
         seconds, often = self.tests.seconds, self.failed_before[mutant.file]
         asked = [test for test in seconds if number in self.tests.reached[test]]
         asked.sort(key=lambda test: (-often[test], seconds[test]))
@@ -164,7 +165,7 @@ class _Judged:
         return [*_by_file(asked[:AT_FIRST]), *_by_file(asked[AT_FIRST:])]
 
     def _failed_in_place(self, mutant: Mutant, asked: list[str]) -> str:
-        """The first that fails where the mutant can be put into what is imported."""
+        """Returns the first failed test, if the mutant can be put into imported code."""
         notes = Path(tempfile.gettempdir()) / "failed.txt"
         notes.write_text("")
 
@@ -186,7 +187,8 @@ class _Judged:
 
 
 def _by_file(tests: Sequence[str]) -> list[str]:
-    """Those of a file together: its fixtures, whose time is of the first alone, are set up once."""
+    """Returns the tests grouped by file, since a file's fixtures are set up once, in the time of
+    its first test."""
     files = {test: test.partition("::")[0] for test in tests}
     places = {file: place for place, file in enumerate(dict.fromkeys(files.values()))}
     return sorted(tests, key=lambda test: places[files[test]])
@@ -209,7 +211,7 @@ def _changed(root: Path, texts: dict[str, str]) -> Iterator[None]:
 
 
 def _as_it_is(files: Sequence[str]) -> _Tests:
-    """The quick tests that pass."""
+    """Returns the facts about quick tests that pass on the unedited source."""
     notes = Path(tempfile.gettempdir()) / "as-it-is.json"
 
     def run() -> None:
@@ -229,7 +231,7 @@ def _too_long(*_: object) -> NoReturn:
 
 
 def _failed(asked: Sequence[str], tests: _Tests) -> str:
-    """The first of these that fails, `hangs`, or nothing."""
+    """Returns the first of these tests that fails, `hangs`, or ""."""
     if not asked:
         return ""
     notes = Path(tempfile.gettempdir()) / "failed.txt"
@@ -252,9 +254,9 @@ def _pytest(arguments: list[str], plugin: object) -> int:
 
 
 def _in_a_fork(run: Callable[[], None], seconds: float, anew: bool = True) -> int:
-    """How it ended: 0 if well. It may take so many seconds of CPU, and four times as long. `anew`:
-    what is tested, and its tests, are imported again. Garbage is collected between tests alone:
-    what it waits for as it goes would be counted in the test that happens to run then."""
+    """Returns the exit code of a fork, 0 on success. It may take `seconds` of CPU, and four times
+    as long in all. With `anew`, tested code and its tests are imported again. Garbage is collected
+    only between tests, so that its waits aren't counted in a test."""
     process = os.fork()
     if process == 0:
         code = 1
@@ -294,7 +296,8 @@ def _in_a_fork(run: Callable[[], None], seconds: float, anew: bool = True) -> in
 
 
 class _Notes:
-    """A pytest plugin: what each test reaches and takes, and which is the first to fail."""
+    """A pytest plugin that notes what each test reaches and how long it takes, and the first
+    failure."""
 
     def __init__(self, failed: Path | None = None) -> None:
         self.tests = _Tests()
@@ -302,7 +305,7 @@ class _Notes:
         self.reached: set[int] = set()
         setattr(builtins, NAME, self.reached)
         self.of_file: dict[str, set[int]] = defaultdict(set)
-        """By test file, what its fixtures reach."""
+        """The mutants that the fixtures of each test file reach."""
         self.started = 0.0
         self.wrong: set[str] = set()
 
@@ -322,7 +325,7 @@ class _Notes:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
-        """On the source as it is a test that takes longer is ended: it won't be asked."""
+        """Ends a test that takes too long on the unedited source, since it won't be used."""
         if self.failed is None:
             signal.setitimer(signal.ITIMER_PROF, QUICK)
         try:
@@ -347,7 +350,8 @@ class _Notes:
             self.failed.write_text(f"{report.nodeid} is not collected")
 
     def pytest_sessionfinish(self) -> None:
-        """A fixture that tests of a file share is set up by the first of them alone."""
+        """Adds what a file's shared fixtures reach to all its tests; only the first test sets them
+        up."""
         for test, reached in self.tests.reached.items():
             shared = self.of_file[test.partition("::")[0] + " setup"]
             self.tests.reached[test] = sorted({*reached} | shared)

@@ -1,4 +1,4 @@
-"""Which edits of which files are tried: a sample that stays the same while other lines change."""
+"""Chooses the edits of files to try: a sample that stays the same while other lines change."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ NOT_OF_A_SYSTEM = {
     "measure", "pictures", "katas", "before", "before.py", "bench.py", "text", "checkpoints",
     "__init__.py",
 }  # fmt: skip
-"""What measures, draws, chats, reads others' folders or hands on names, and the code as it was."""
+"""Files that are left out: they measure, draw, chat, read other folders or re-export names, or are
+the code before the change."""
 
 
 class Mutant(NamedTuple):
     file: str
-    """From the root, with slashes."""
+    """The path from the root, with slashes."""
     line: int
     code: str
-    """That line, as it is there."""
+    """The line's text."""
     edit: str
-    """What is done to it: "`<` becomes `<=`"."""
+    """The edit in words: "`<` becomes `<=`"."""
     text: str
-    """The whole file, edited."""
+    """The whole edited file."""
     within: tuple[str, ...]
-    """The classes and functions around it, from outside."""
+    """The classes and functions around the edit, outermost first."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -36,7 +37,7 @@ class Mutant(NamedTuple):
 
 
 def sources(root: Path, folder: str) -> list[str]:
-    """The files of `solutions/<folder>` that a system runs on."""
+    """Returns the files of `solutions/<folder>` that a system runs on."""
     files = sorted((root / "solutions" / folder).rglob("*.py"))
     return [
         path.relative_to(root).as_posix()
@@ -46,8 +47,8 @@ def sources(root: Path, folder: str) -> list[str]:
 
 
 def mutants(root: Path, files: Iterable[str], one_in: int) -> list[Mutant]:
-    """One in so many edits of each file, in the order of its lines. Which ones is settled by the
-    line and the edit alone: another line that is changed takes none away."""
+    """Returns one in `one_in` edits of each file, in the order of its lines. The choice depends
+    only on the line and the edit, so a change of other lines removes none."""
     found: dict[tuple[str, str], Mutant] = {}
     for file in files:
         for mutant in _mutants_of(root, file, one_in):

@@ -1,4 +1,5 @@
-"""Where a mutated function says that it was reached, so that only tests that reach it are run."""
+"""Instruments mutated functions to report that they are reached, so that only tests that reach them
+are run."""
 
 from __future__ import annotations
 
@@ -10,20 +11,21 @@ from pathlib import Path
 from .making import Mutant
 
 NAME = "reached_by_a_test"
-"""Of the set, among the builtins, that takes the numbers; other processes have none."""
+"""The name of a builtin set that collects the numbers; other processes don't have it."""
 
 Definition = ast.FunctionDef | ast.ClassDef
 
 
 def instrumented(root: Path, mutants: Iterable[Mutant]) -> dict[str, str]:
-    """Texts of files, by their paths, in which a function tells the number of each mutant in it.
-    For one in a kernel, or in the body of a class without methods, whatever names that tells it."""
+    """Returns texts of files by path, in which a function reports the number of each of its
+    mutants. A mutant in a kernel, or in the body of a class without methods, is reported by
+    whatever uses its name."""
     trees = {
         path.relative_to(root).as_posix(): ast.parse(path.read_bytes())
         for path in sorted((root / "solutions").rglob("*.py"))
     }
     told: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    """By file and the function's first line, the mutants' numbers."""
+    """The mutants' numbers, by file and the function's first line."""
     for number, mutant in enumerate(mutants):
         for file, function in _tellers(trees, mutant):
             told[file][function.lineno].append(number)
@@ -34,7 +36,7 @@ def instrumented(root: Path, mutants: Iterable[Mutant]) -> dict[str, str]:
 
 
 def definition_of(tree: ast.Module, mutant: Mutant) -> Definition:
-    """The innermost one around it, that is not in a function."""
+    """Returns the innermost definition around the mutant that is not inside a function."""
     node: ast.AST = tree
     for name in mutant.within:
         same = [part for part in _definitions(node) if part.name == name]
@@ -74,7 +76,7 @@ def _definitions(node: ast.AST) -> Iterator[Definition]:
 
 
 def _functions(node: ast.AST) -> Iterator[ast.FunctionDef]:
-    """Those of a module and of its classes, not those within functions."""
+    """Yields the functions of a module and of its classes, but not functions inside functions."""
     for part in _definitions(node):
         if isinstance(part, ast.FunctionDef):
             yield part
@@ -93,7 +95,8 @@ def is_kernel(node: ast.AST) -> bool:
 
 
 def _with_calls(text: str, tree: ast.Module, numbers: dict[int, list[int]]) -> str:
-    """Lines stay where they are, but for a function that begins with a block."""
+    """Returns the text with calls that report. Lines stay where they are, unless a function begins
+    with a block."""
     lines = text.splitlines()
     for function in sorted(_functions(tree), key=lambda it: -it.lineno):
         if function.lineno in numbers:

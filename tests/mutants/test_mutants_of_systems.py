@@ -1,4 +1,4 @@
-"""Each system's tests notice a small edit of its source, or the edit has its reason."""
+"""The tests of each system notice a small edit of its source, or the edit has a reason."""
 
 from pathlib import Path
 

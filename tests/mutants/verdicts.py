@@ -1,4 +1,4 @@
-"""What passes is held against `survivors.toml`, in which each has its reason."""
+"""Compares passing mutants with `survivors.toml`, in which each has its reason."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from .judging import Verdict, judge
 from .making import mutants
 
 REASONS = Path(__file__).with_name("survivors.toml")
-"""`equivalent` ones do the same in all that the system allows, `may_pass` ones do something else,
-`other_device` ones lie in what only a GPU runs, and of `seen_elsewhere` ones the reason says which
-slower test fails. By file, line and edit."""
+"""The file of reasons, by file, line and edit. `equivalent` mutants behave the same in all that the
+system allows, `may_pass` ones behave differently, and `other_device` ones are in code that only a
+GPU runs. For `seen_elsewhere` ones the reason names the slower test that fails."""
 ONE_IN = 48
 MOST_SURVIVE = 0.03
-"""Of all mutants of the sample that do something else and run on sim."""
+"""The largest share of survivors among mutants that behave differently and run on sim."""
 LEFT_OUT = (
     "bench", "picture", "peer", "modelled_time", "comparison", "counts_of_the_h200", "checkpoints",
     "combinations", "any_schedule", "interrupted", "memory_stays", "dashboard",
 )  # fmt: skip
-"""Test files, by a part of their names, of what is drawn, measured or loaded, and searches."""
+"""Parts of the names of left-out test files: drawings, measurements, loading, and searches."""
 
 NAMES = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine", "common")
 OF_COMMON = ("pinned_h2d", "sync_free", "flex_graph", "wrong_arguments")
-"""Folders whose tests judge what several systems stand on."""
+"""Folders whose tests judge the code that several systems share."""
 
 
 def judges_of(name: str, root: Path) -> list[str]:
-    """The files of quick tests that judge a system."""
+    """Returns the files of quick tests that judge a system."""
     folders = OF_COMMON if name == "common" else (name,)
     paths = (path for folder in folders for path in (root / "tests" / folder).rglob("test_*.py"))
     files = sorted(path.relative_to(root).as_posix() for path in paths)
@@ -39,13 +39,13 @@ def judges_of(name: str, root: Path) -> list[str]:
 class Outcome(NamedTuple):
     verdicts: list[Verdict]
     unexplained: list[str]
-    """Mutants that pass, without a reason."""
+    """The mutants that pass without a reason."""
     stale: list[str]
-    """Reasons for mutants that there are not, or that fail."""
+    """The reasons for mutants that don't exist, or that fail."""
 
 
 def outcome(root: Path, files: Sequence[str], tests: Sequence[str], one_in: int) -> Outcome:
-    """Of one in so many mutants of these files, by the tests of these files and folders."""
+    """Returns the outcome of one in `one_in` mutants of these files, by these tests."""
     tried = mutants(root, files, one_in)
     verdicts = judge(root, tried, tests)
     reasons = {key for key, _ in read_reasons() if key[0] in {*files}}
@@ -60,7 +60,7 @@ def outcome(root: Path, files: Sequence[str], tests: Sequence[str], one_in: int)
 
 
 def read_reasons() -> list[tuple[tuple[str, str, str], str]]:
-    """(file, line and edit; its table) of each that has a reason."""
+    """Returns ((file, line, edit), table) of each mutant with a reason."""
     tables = tomllib.loads(REASONS.read_text(encoding="utf-8"))
     found = []
     for table in ("equivalent", "may_pass", "other_device", "seen_elsewhere"):

@@ -26,7 +26,8 @@ def flash_attn_varlen_func(
     q, k, v, max_seqlen_q, cu_seqlens_q, max_seqlen_k, cu_seqlens_k, softmax_scale, causal,
     block_table=None,
 ):  # fmt: skip
-    """q [rows, heads, head], k and v [rows, kv heads, head]: causal attention within each part."""
+    """Returns causal attention within each part. q is [rows, heads, head], k and v are [rows, kv
+    heads, head]."""
     assert causal and block_table is None, "the stand-in has no prefixes"
     rows = torch.arange(len(q), device=q.device)
     part = torch.searchsorted(cu_seqlens_q, rows, right=True)
@@ -39,7 +40,8 @@ def flash_attn_varlen_func(
 
 
 def flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens, block_table, softmax_scale, causal):
-    """q [batch, 1, heads, head], caches [blocks, block size, kv heads, head]"""
+    """Returns attention to the caches. q is [batch, 1, heads, head], the caches are [blocks, block
+    size, kv heads, head]."""
     assert causal and q.shape[1] == 1
     gathered = [cache[block_table.clamp(min=0)].flatten(1, 2) for cache in (k_cache, v_cache)]
     positions = torch.arange(gathered[0].shape[1], device=q.device)

@@ -1,4 +1,5 @@
-"""Other people's programs, as `manifest.toml` names them: fetched into build/outside/, then run."""
+"""Fetches other people's programs, which `manifest.toml` names, into build/outside/, and runs
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FETCHED = ROOT / "build/outside"
-"""Ignored by git: none of these programs is committed."""
+"""The folder of fetched programs, which git ignores: none of them is committed."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Program:
 
     @property
     def missing(self) -> list[str]:
-        """The packages that it needs and that are not installed here."""
+        """Returns the packages that the program needs and that are not installed here."""
         return [name for name in self.needs if find_spec(name) is None]
 
 
@@ -106,7 +107,7 @@ def clone_of(source: str, mirror: Path) -> Path:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one run under `debubble syncs --as-cuda`."""
+    """The result of one run under `debubble syncs --as-cuda`."""
 
     exit_code: int
     printed: str
@@ -115,7 +116,7 @@ class Run:
 
 
 def run(program: Program, report: Path) -> Run:
-    """Runs a fetched program unchanged; `report` is where the findings go as JSON."""
+    """Runs a fetched program unchanged, and writes the findings to `report` as JSON."""
     folder = program.place / program.folder
     for name, made_of in program.write.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

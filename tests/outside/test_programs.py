@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote run unchanged under `--as-cuda`, and their waits are named."""
+"""Programs of others run unchanged under `--as-cuda`, and their waits are named."""
 
 import subprocess
 
@@ -24,7 +24,7 @@ def test_a_program_runs_and_its_waits_are_named(program, tmp_path):
 
 @pytest.fixture
 def clone(tmp_path):
-    """A mirror with one repository of one commit, and a program of it."""
+    """Returns a mirror with one repository of one commit, and a program in it."""
     folder = tmp_path / "mirror/somebody+something"
     folder.mkdir(parents=True)
     (folder / "train.py").write_text("print(1)\n")

@@ -39,17 +39,18 @@ SHRUNK = {
     **{"linear_num_key_heads": 2, "linear_num_value_heads": 4},
     **{"linear_key_head_dim": 16, "linear_value_head_dim": 16},
 }
-"""Sizes of a decoder, where a config has them. What it leaves out keeps transformers' default."""
+"""The small sizes of a decoder, for fields that a config has. Missing fields keep transformers'
+default."""
 VISION = {
     **{"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1},
     **{"num_attention_heads": 2, "image_size": 28, "patch_size": 7},
 }
 SIZES = {"max_model_len": 64, "max_num_seqs": 1, "max_num_batched_tokens": 24}
-"""A prompt takes two steps."""
+"""Limits under which a prompt takes two steps."""
 
 
 def shrunk(published: dict[str, Any]) -> dict[str, Any]:
-    """The config with small sizes, and with all else as published."""
+    """Returns the config with small sizes, and everything else as published."""
     config = deepcopy(published)
     text = config.get("text_config", config)
     ratio = text.get("num_attention_heads", 1) // text.get("num_key_value_heads", 1)
@@ -69,8 +70,8 @@ def shrunk(published: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(config: dict[str, Any], folder: Path) -> Any:
-    """The model of transformers that `config` describes, in float32 and with random weights, which
-    lies in `folder` too."""
+    """Returns the model of transformers that `config` describes, in float32 with random weights,
+    and saves it in `folder`."""
     folder.mkdir(exist_ok=True)
     path = folder / "config.json"
     path.write_text(json.dumps(config))
@@ -82,13 +83,14 @@ def write(config: dict[str, Any], folder: Path) -> Any:
     ).eval()
     randomise(model)
     model.save_pretrained(folder)
-    # transformers writes the config in its own form.
+    # transformers has written the config in its own form.
     path.write_text(json.dumps(config))
     return model
 
 
 def expect_the_same(model: Any, folder: Path) -> None:
-    """The engine's greedy tokens are those of `model`, and its logits differ by 1e-3 at most."""
+    """Checks that the engine's greedy tokens are those of `model`, and that its logits differ by
+    1e-3 at most."""
     engine = Engine.from_pretrained(folder, dtype=torch.float32, **SIZES)
     seen, sample = [], engine.runner.sampler.sample
 
@@ -202,17 +204,17 @@ OTHERS: dict[str, list[Any]] = {
     "dtype": ["float32"],
     "model_type": ["mistral"],
 }
-"""Other values of fields, also of fields that transformers reads without declaring them. A field
-that stands in none of these gets values by its type."""
+"""Other values of fields, including fields that transformers reads without declaring them. A field
+that is missing here gets values by its type."""
 
 
 def base_of(family: str) -> dict[str, Any]:
-    """A small config of the family, without the fields that a size doesn't need."""
+    """Returns a small config of the family, without the fields that a size doesn't need."""
     names = list(SHRUNK) if family == "qwen3_next" else list(SHRUNK)[:5]
     base = BASES[family] | {name: SHRUNK[name] for name in names if name != "sliding_window"}
     base |= {"num_key_value_heads": 2, "num_hidden_layers": 4}
     if family == "gemma3_text":
-        # By default, no layer of four sees all tokens, and all see the whole prompt.
+        # By default none of four layers sees all tokens, and each sees the whole prompt.
         base |= {"sliding_window_pattern": 4, "sliding_window": 6}
     return base
 
@@ -242,8 +244,8 @@ FIELDS = [
 
 
 def plan_of(folder: Path) -> Any:
-    """What the engine makes of a folder: its model, and where each tensor goes. Raises ValueError
-    for a folder that it refuses."""
+    """Returns the engine's plan for a folder: its model, and where each tensor goes. Raises
+    ValueError for a folder that it refuses."""
     checkpoint = read_folder(folder)
     config = model_config_of(checkpoint, torch.float32)
     limits = limits_for(checkpoint, **SIZES)
@@ -257,8 +259,8 @@ def plan_of(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def proved(tmp_path_factory):
-    """By family: pairs of the logits of transformers and a plan that gives them. The first pair is
-    that of `base_of(family)`."""
+    """Returns a function that returns pairs, for each family, of transformers' logits and a plan
+    that gives them. The first pair is that of `base_of(family)`."""
     pairs = {}
 
     def of(family):
@@ -284,7 +286,7 @@ def test_a_field_is_served_or_refused_or_changes_nothing(
             model = write(base_of(family) | {name: value}, folder)
             theirs = logits_of(model, prompt_of(30))
         except Exception:
-            # transformers has no answer.
+            # transformers can't run it.
             continue
         try:
             ours = plan_of(folder)

@@ -1,4 +1,4 @@
-"""`progress.jsonl`: whoever writes it, and however a writer ends, no event is lost."""
+"""`progress.jsonl` loses no event, whichever code writes it and however a writer ends."""
 
 import errno
 import multiprocessing
@@ -21,7 +21,8 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    """Beside a folder of chapters, which the test runs in, as a reader's notebook does."""
+    """Returns the progress file beside a folder of chapters. The test runs in this folder, as a
+    reader's notebook does."""
     (tmp_path / "chapters").mkdir()
     monkeypatch.chdir(tmp_path / "chapters")
     ProgressFile(tmp_path / "progress.jsonl").add([])
@@ -62,7 +63,7 @@ def take_hints(path):
 
 
 def try_a_kata(path):
-    """Attempts are what is thinned first: these make the file too large again and again."""
+    """Adds attempts, which are thinned first; they make the file too large again and again."""
     for _ in range(EACH):
         ProgressFile(path).add([{"kind": "attempt", "kata": "k", "failed": ["x" * 2_000]}])
 
@@ -74,7 +75,8 @@ def numbers(path, kind, field):
 
 
 def test_every_way_to_write_keeps_what_the_others_wrote(path, locks, monkeypatch):
-    """Chapters and katas once wrote the file in two ways, and lost half of each other's events."""
+    """Chapters and katas used to write the file in two ways, and lost half of each other's
+    events."""
     monkeypatch.setattr(progress_file, "MOST_BYTES", 30_000)
     monkeypatch.setattr(progress_file, "ROOM", 25_000)
     in_processes(

@@ -18,12 +18,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
 CHAPTER = "00_made_up.html"
 MOST_BYTES = 1_500_000
-"""Of a page and all that it loads."""
+"""The most bytes of a page and all that it loads."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The pages of a made-up chapter, and the katas', the glossary's and the reference's."""
+    """Returns a site with a made-up chapter, and the pages of the katas, the glossary and the
+    reference."""
     need("nbconvert", "playwright")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEBUBBLE_STORING", "1")
@@ -50,7 +51,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole_site(tmp_path_factory):
-    """All pages that there are, the real chapters' among them."""
+    """Returns the site with all pages, including the real chapters."""
     need("nbconvert")
     from scripts.site.__main__ import build
 
@@ -81,13 +82,14 @@ def browser():
 
 @pytest.fixture
 def opened(browser, site):
-    """opened(path) gives a page from a file; at the end nothing may have gone wrong or outside."""
+    """Returns opened(path), which opens a page from a file. At the end there may be no error and no
+    outside request."""
     yield from pages_at(browser, site.as_uri())
 
 
 @pytest.fixture
 def served(browser, server):
-    """The same from a web server."""
+    """Returns the same function for pages from a web server."""
     yield from pages_at(browser, server)
 
 
@@ -306,7 +308,7 @@ BROKEN = """() => {
   return [...nodes].filter((node) => lines(node) > node.textContent.trim().split("\\n").length)
     .map((node) => node.textContent);
 }"""
-"""Amounts beside a slider, and text in fixed columns, that stand in more lines than they have."""
+"""Finds amounts beside a slider, and text in fixed columns, that wrap into more lines."""
 PAGES = (
     CHAPTER,
     "index.html",

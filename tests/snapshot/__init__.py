@@ -1,6 +1,6 @@
-"""What others rely on: public names and signatures (learners' code and notebooks), claims, tests by
-their ids, counts, and what chapters show.
+"""A snapshot of what users rely on: public names and signatures (learners' code and notebooks),
+claims, tests by their ids, counts, and the chapters' outputs.
 
-The JSON files hold it, and test_snapshot compares. Who changes some of it on purpose writes that
-part again with `python -m tests.snapshot PART`.
+The JSON files hold it, and test_snapshot compares. After an intended change, write that part again
+with `python -m tests.snapshot PART`.
 """

@@ -1,4 +1,4 @@
-"""What `debubble check` proves of each kata, as text: `make katas` asks whether it holds."""
+"""The claims that `debubble check` proves for each kata, as text; `make katas` proves them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .paths import ROOT
 
 
 def claims() -> dict[str, dict[str, Any]]:
-    """By kata and by what is claimed of it: `debubble check` counts these."""
+    """Returns the claims by kata and subject, as `debubble check` counts them."""
     return {f"{kata.system}/{kata.name}": claims_about(kata) for kata in find_catalogue(ROOT).katas}
 
 

@@ -1,4 +1,4 @@
-"""The tests that there are, and what those are called today that have moved since."""
+"""The existing tests, and the current names of tests that have moved."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from .paths import FOLDER, ROOT
 
 Tests = Mapping[str, Mapping[str, list[str]]]
-"""By file and function: its parametrisations, none for a test without any."""
+"""The parametrisations by file and function; none for a test without any."""
 
 
 def collected() -> Tests:
-    """Of tests/ and katas/, but for our own. RuntimeError if pytest can't collect them."""
+    """Returns the tests of tests/ and katas/, without this folder's. Raises RuntimeError if pytest
+    can't collect them."""
     options = ("--collect-only", "-q", "--deep", "--device=sim", "-pno:cacheprovider", "-pno:nbval")
     command = (sys.executable, "-m", "pytest", *options, f"--ignore={FOLDER}", "tests", "katas")
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
@@ -40,7 +41,7 @@ def by_function(ids: Iterable[str]) -> Tests:
 
 
 def ids_of(file: str, tests: Mapping[str, list[str]]) -> list[list[str]]:
-    """By function."""
+    """Returns the ids of a file's tests, by function."""
     names = {function: f"{file}::{function}" for function in tests}
     return [
         [f"{names[function]}[{given}]" for given in parametrisations] or [names[function]]
@@ -49,12 +50,13 @@ def ids_of(file: str, tests: Mapping[str, list[str]]) -> list[list[str]]:
 
 
 def renames() -> dict[str, str]:
-    """Old to new: tests, one parametrisation of a test, files, and folders that end with `/`."""
+    """Returns old names to new names: tests, one parametrisation of a test, files, and folders that
+    end with `/`."""
     return tomllib.loads((FOLDER / "renames.toml").read_text(encoding="utf-8"))
 
 
 def renamed(test_id: str, table: Mapping[str, str]) -> str:
-    """What the test is called today: the longest entry that it begins with counts."""
+    """Returns the test's current id: the longest entry that it begins with counts."""
     for old in sorted(table, key=len, reverse=True):
         rest = test_id.removeprefix(old)
         if test_id.startswith(old) and (not rest or old.endswith("/") or rest[0] in ":["):
@@ -63,7 +65,7 @@ def renamed(test_id: str, table: Mapping[str, str]) -> str:
 
 
 def vanished(was: Tests, now: Tests, table: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each file, or function, with tests that were there and are not."""
+    """Yields a sentence for each file or function with tests that no longer exist."""
     there = {
         test_id for file, tests in now.items() for ids in ids_of(file, tests) for test_id in ids
     }

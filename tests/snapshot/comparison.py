@@ -1,4 +1,4 @@
-"""What is other than it was, in a sentence each. Whatever is new is nobody's loss."""
+"""Compares snapshots: one sentence for each change. Additions are no change."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 MOST = 20
-"""Sentences that anybody reads."""
+"""The most sentences to show."""
 
 
 def changes(was: Mapping[str, Any], now: Mapping[str, Any], *where: str) -> Iterator[str]:
-    """Of what is nested to any depth; `where` says what leads there."""
+    """Yields the changes of nested mappings of any depth; `where` is the path to them."""
     for name, value in was.items():
         place = (*where, name)
         if name not in now:
@@ -22,7 +22,7 @@ def changes(was: Mapping[str, Any], now: Mapping[str, Any], *where: str) -> Iter
 
 
 def complaint(sentences: list[str], advice: str) -> str:
-    """The first of them, and what to do."""
+    """Returns the first sentences, and what to do."""
     more = [f"... and {len(sentences) - MOST} more"] if len(sentences) > MOST else []
     again = (
         "Where the change is meant, `python -m tests.snapshot` takes the snapshot again, "

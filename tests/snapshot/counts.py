@@ -1,4 +1,4 @@
-"""What sim counts of ordinary programs, and of the steps of each system, as they were and are."""
+"""Sim's counts of ordinary programs, and of the steps of each system before and after."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Counts = dict[str, int]
 
 
 def program_counts() -> dict[str, dict[str, Counts]]:
-    """By subject and program."""
+    """Returns the counts by subject and program."""
     return {
         subject: {name: counts_of(program) for name, program in programs.items()}
         for subject, programs in PROGRAMS.items()
@@ -24,7 +24,7 @@ def program_counts() -> dict[str, dict[str, Counts]]:
 
 
 def step_counts() -> dict[str, dict[str, Counts]]:
-    """By system and step."""
+    """Returns the counts by system and step."""
     accelerator = debubble.accelerator("sim")
     return {
         system: {name: recorded(accelerator, step) for name, step in steps(accelerator)}
@@ -33,7 +33,7 @@ def step_counts() -> dict[str, dict[str, Counts]]:
 
 
 def counts_of(program: Callable) -> Counts:
-    """Of its second run: the first one allocates."""
+    """Returns the counts of a program's second run, since the first one allocates."""
     accelerator = debubble.accelerator("sim")
     torch.manual_seed(0)
     run = program(accelerator, accelerator.device)

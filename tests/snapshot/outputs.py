@@ -1,4 +1,4 @@
-"""The text that the chapters store of what their cells show; nbval holds a run to it."""
+"""The stored text of the chapters' outputs, with which nbval compares a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from .paths import ROOT
 
 PLACE = re.compile(r"\b\w+\.py:\d+")
-"""A file and its line, which change when code moves."""
+"""A pattern for a file and its line, which change when code moves."""
 
 
 def outputs() -> dict[str, dict[str, str]]:
-    """By chapter and cell: a hash of its text, for cells that show any."""
+    """Returns a hash of each cell's text, by chapter and cell, for cells that show text."""
     return {
         path.stem: {
             cell["id"]: digest(text)
@@ -33,6 +33,6 @@ def texts(cell: dict[str, Any]) -> Iterator[str]:
 
 
 def digest(text: str) -> str:
-    """Where a sentence was broken into lines depends on the places in it, and says nothing."""
+    """Returns a hash that ignores line breaks, since they depend on the places in the text."""
     words = " ".join(PLACE.sub("a place", text).split())
     return f"text {hashlib.sha256(words.encode()).hexdigest()[:16]}"

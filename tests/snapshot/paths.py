@@ -1,4 +1,4 @@
-"""Where the snapshot and the workbook lie."""
+"""The folders of the snapshot and of the workbook."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the public names of `debubble` and `solutions` look like, wherever they are defined."""
+"""The signatures of the public names of `debubble` and `solutions`, wherever they are defined."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SPECIAL = {
     f"__{name}__"
     for name in ("bool", "call", "contains", "enter", "exit", "getitem", "iter", "len", "str")
 }
-"""Methods with underscores that somebody calls."""
+"""Methods with underscores that other code calls."""
 PREFIX = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def signatures() -> dict[str, dict[str, Any]]:
-    """By package and public name: a signature, or what a class has."""
+    """Returns a signature, or the members of a class, by package and public name."""
     packages = {name: import_module(name) for name in (*PACKAGES, *systems())}
     return {
         name: {public: described(getattr(package, public)) for public in package.__all__}
@@ -64,14 +64,16 @@ def class_described(cls: type) -> dict[str, Any]:
 
 
 def made_by(cls: type) -> str:
-    """What nobody of ours says how to make is made as its base class is, or never."""
+    """Returns the signature of a class's constructor; "" if our code doesn't define one, or for a
+    protocol."""
     is_protocol = getattr(cls, "_is_protocol", False)
     ours = any(is_ours(owner_of(cls, name)) for name in ("__init__", "__new__"))
     return signature_of(cls) if ours and not is_protocol else ""
 
 
 def annotations_of(cls: type) -> dict[str, str]:
-    """Of its public attributes, those of its own base classes included."""
+    """Returns the annotations of a class's public attributes, including those of its own base
+    classes."""
     found = {}
     for base in reversed(cls.__mro__):
         if is_ours(base):
@@ -86,7 +88,7 @@ def members_of(cls: type, fields: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def owner_of(cls: type, name: str) -> type:
-    """The class that an attribute comes from; `object` where only the metaclass has it."""
+    """Returns the class that an attribute comes from; `object` if only the metaclass has it."""
     return next((base for base in cls.__mro__ if name in vars(base)), object)
 
 
@@ -118,7 +120,7 @@ def said(value: Any, how: Any) -> Any:
 
 
 class Words:
-    """An annotation or a default that a signature shows as it is, without quotes."""
+    """An annotation or a default that a signature shows without quotes."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -128,7 +130,8 @@ class Words:
 
 
 def without_modules(annotation: Any) -> str:
-    """`torch.Tensor` as `Tensor`, whether it was written as text or as a class."""
+    """Returns the annotation without modules: `torch.Tensor` as `Tensor`, whether text or a
+    class."""
     annotation = getattr(annotation, "__forward_arg__", annotation)
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return PREFIX.sub("", text)

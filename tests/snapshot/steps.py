@@ -1,4 +1,4 @@
-"""A small step of each system in all its variants: as it was, as it is, and what lies between."""
+"""A small step of each system in all its variants: before, after, and in between."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from solutions.sync_free.model.separate_sites import SITES
 from solutions.sync_free.model.workload import Workload
 
 Steps = Iterator[tuple[str, Callable[[], object]]]
-"""A name, and what is recorded: each is run before the next one is made."""
+"""Names and recorded functions: each is run before the next one is made."""
 
 
 def of_first_steps(accelerator: Accelerator) -> Steps:
@@ -60,7 +60,7 @@ def of_gdn(accelerator: Accelerator) -> Steps:
     for variant in GDN_VARIANTS:
         step.use(variant)
         yield f"prefill, {variant}", partial(step.run, prompts)
-    # Prompts alone have chunks: a decode is the same in all variants.
+    # Only prompts have chunks, so a decode is the same in all variants.
     yield "decode", partial(step.run, step.schedule((1, 1, 1), computed=(9, 5, 3)))
 
 

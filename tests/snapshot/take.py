@@ -1,4 +1,4 @@
-"""The parts of the snapshot: how each is taken, kept, and compared with what was kept."""
+"""The parts of the snapshot: how each is taken, stored and compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .paths import FOLDER
 from .signatures import signatures
 
 Kept = Mapping[str, Mapping[str, Any]]
-"""By group and name; what is kept of a name is a line of its file."""
+"""The stored entries by group and name; the entry of a name is a line of its file."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Part:
     name: str
     take: Callable[[], Kept]
     advice: str
-    """What to do where it differs."""
+    """The advice if the part differs."""
     differences: Callable[[Kept, Kept], Iterator[str]] = changes
-    """Of what was and what is, a sentence each."""
+    """Yields a sentence for each difference between the old and the new entries."""
 
     @property
     def path(self) -> Path:
@@ -42,7 +42,7 @@ class Part:
         return kept
 
     def problem(self) -> str:
-        """What is other than it was and what to do, or nothing."""
+        """Returns the differences and the advice, or ""."""
         now = json.loads(json.dumps(self.take()))
         sentences = list(self.differences(self.read(), now))
         return complaint(sentences, self.advice) if sentences else ""

@@ -10,13 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine")
-"""Those with a benchmark."""
+"""The systems with a benchmark."""
 TRUTH = (
     "tests/accelerators/test_effects.py",
     "tests/sync_free/test_sync_detector.py",
     "tests/setup/test_calibrate.py",
 )
-"""What sim says of a GPU, asked of one."""
+"""The tests of sim's claims about a GPU, run on a GPU."""
 TESTS: dict[str, tuple[str, ...]] = {
     "truth": TRUTH,
     "accelerators": (
@@ -30,7 +30,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "workshop": ("tests/workshop", "tests/views"),
     **{system: (f"tests/{system}",) for system in SYSTEMS},
 }
-"""What is tested on the GPU, by part."""
+"""The files and folders that are tested on the GPU, by part."""
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
 PROCESSES = {
     "tests-accelerators": 2,
@@ -41,17 +41,19 @@ PROCESSES = {
     "tests-flex_graph": 4,
     "tests-engine": 3,
 }
-"""That a part runs on at once, where it is not one; a file's tests share what its fixtures made."""
+"""The number of processes of a part, if it is not 1. Tests of a file share its fixtures'
+results."""
 NOTHING_SHARED = ("tests-pinned_h2d", "tests-workshop")
-"""Parts whose longest file is of many tests that share nothing."""
+"""Parts whose longest file has many tests that share nothing."""
 OTHERS = {"sim": "gpu", "cuda": "sim"}
-"""Marks of the tests that are for the other device."""
+"""The marker of tests for the other device, by device."""
 SECONDS_OF_A_TEST = 300
 
 
 @dataclass(frozen=True)
 class Part:
-    """A command: `arguments` follow the interpreter, `device` is what it runs on."""
+    """A command of the validation: `arguments` follow the interpreter, and `device` is what it runs
+    on."""
 
     name: str
     device: str
@@ -59,7 +61,7 @@ class Part:
     processes: int = 1
     """Number of processes of the part that use the device at the same time."""
     alone: bool = False
-    """Whether it must not share the device: it measures times, or takes much memory."""
+    """True if the part must not share the device, since it measures times or takes much memory."""
 
     @property
     def counts_tests(self) -> bool:
@@ -88,12 +90,13 @@ def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list
 
 
 def left_out(device: str) -> tuple[str, ...]:
-    """Marks of the tests that no part on `device` runs."""
+    """Returns the markers of the tests that no part on `device` runs."""
     return "browser", OTHERS[device]
 
 
 def tests(name: str, device: str) -> Part:
-    """Without what is `left_out`, or needs much memory. Without pytest-xdist in one process."""
+    """Returns the part of a folder's tests, without those that are `left_out` or need much memory.
+    It has one process if pytest-xdist is missing."""
     part = f"tests-{name}"
     elsewhere = TRUTH if name != "truth" else ()
     processes = PROCESSES.get(part, 1) if find_spec("xdist") else 1
@@ -110,7 +113,8 @@ def tests(name: str, device: str) -> Part:
 
 
 def tests_of_much_memory(device: str) -> Part:
-    """Those that say how much they need, one after another while nothing else runs."""
+    """Returns the part of the tests that declare their memory; they run one after another,
+    alone."""
     files = (
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "tests").rglob("test_*.py")
@@ -129,19 +133,21 @@ def tests_of_much_memory(device: str) -> Part:
 
 
 def operators(device: str, counts: Path) -> Part:
-    """Waits and copies of each operator of PyTorch's database, written to `counts`."""
+    """Returns the part that counts waits and copies of each operator of PyTorch's database, written
+    to `counts`."""
     command = ("-m", "tests.accelerators.operators", "--device", device, "--output", str(counts))
     return Part("operators", device, (*command, "--processes", "6"), processes=6)
 
 
 def katas(system: str, device: str) -> Part:
-    """Our solutions of a system's exercises: what is there to be edited is not run."""
+    """Returns the part that runs a system's katas on our solutions, not on the stubs."""
     arguments = (f"katas/{system}", "--impl", "solutions", "--device", device)
     return Part(f"katas-{system}", device, pytest(*arguments))
 
 
 def chapter(path: Path, device: str) -> Part:
-    """`path`: of the reference, which holds what a run must show. The reader's has its cells."""
+    """Returns the part of a chapter. `path` is its reference, which has the expected outputs; the
+    reader's notebook has the same cells."""
     notebook = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
     place = path.relative_to(ROOT).as_posix()
     return Part(f"chapter-{path.stem}", device, pytest(*notebook, place))
@@ -159,7 +165,8 @@ def pytest(*arguments: str) -> tuple[str, ...]:
 
 
 def environment(device: str) -> dict[str, str]:
-    """The checkout comes first on the path, and its plugins are known, without installing it."""
+    """Returns environment variables with which the checkout comes first on the path, and its
+    plugins load without an installation."""
     path = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
     return os.environ | {
         "DEBUBBLE_DEVICE": device,

@@ -20,7 +20,7 @@ from typing import Any
 from debubble.contract.installed import installed
 
 Result = dict[str, Any]
-"""What the record keeps of a part."""
+"""The type of a part's entry in the record."""
 Record = dict[str, Any]
 UNKNOWN_SECONDS = 60.0
 """The estimate for a part that never ran on any GPU."""
@@ -38,7 +38,7 @@ def device_of(device: str) -> dict[str, str | int]:
 
 
 def circumstances(device: str, commit: str | None, root: Path) -> Result:
-    """Returns what every result of one run has in common."""
+    """Returns the entries that all results of one run share."""
     return {
         "commit": commit or commit_of(root),
         "launch_us": launch_us() if device == "cuda" else None,

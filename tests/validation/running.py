@@ -18,13 +18,13 @@ from .parts import ROOT, Part, environment
 from .record import Result
 
 WHERE_SHARED = {
-    # GiB of the GPU's, beside a CUDA context.
+    # GiB of GPU memory, besides a CUDA context.
     "DEBUBBLE_GPU_MEMORY": "1",
-    # By themselves PyTorch and its compiler have a thread, and a process, for each core.
+    # By default PyTorch and its compiler have a thread, and a process, for each core.
     "OMP_NUM_THREADS": "1",
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
 }
-"""What a process takes that shares GPU and host with others; who runs this may say otherwise."""
+"""The limits of a process that shares GPU and host with others; the caller's environment wins."""
 
 
 def run_all(
@@ -71,8 +71,8 @@ def _taken_out(running: dict[Future[Result], Part], done: Future[Result]) -> tup
 
 
 def run(part: Part, *, limited: bool = False, deadline: float | None = None) -> Result:
-    """Runs a part. `limited`: it leaves others their share of the memory, and its output is printed
-    once it is over."""
+    """Runs a part. With `limited` it leaves other parts their share of the memory, and its output
+    is printed at its end."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         extra = [f"--junitxml={report}"] if part.counts_tests else []
@@ -144,7 +144,8 @@ def _figures(cases: list[ElementTree.Element]) -> Iterator[tuple[str, dict[str, 
 
 
 def reason(skipped: ElementTree.Element) -> str:
-    """Of a module that was skipped whole, JUnit keeps it in the text: `(file, line, reason)`."""
+    """Returns why a test was skipped. For a module that was skipped whole, JUnit has the reason in
+    the text: `(file, line, reason)`."""
     message = skipped.get("message", "")
     if message == "collection skipped" and skipped.text:
         return ast.literal_eval(skipped.text)[2].removeprefix("Skipped: ")

@@ -1,4 +1,4 @@
-"""What the recorded validations say: of use without a GPU, and so without importing torch."""
+"""The state of the recorded validations: useful without a GPU, so torch is not imported."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .record import Record, has_result, read, shared
 
 @dataclass(frozen=True)
 class State:
-    """One record, and the status of each part that the source has today."""
+    """One record, and the status of each part that exists today."""
 
     gpu: str
-    """With their number, if there are several."""
+    """The GPU's name, with their number if there are several."""
     path: Path
     record: Record
     parts: dict[str, str]
-    """By the part's name: "passed", "failed" or "no result"."""
+    """The status by the part's name: "passed", "failed" or "no result"."""
 
     def named(self, status: str) -> list[str]:
         return [name for name, its in self.parts.items() if its == status]
@@ -33,7 +33,7 @@ class State:
 
     @property
     def versions(self) -> str:
-        """The versions with which its parts ran."""
+        """Returns the versions with which the parts ran."""
         ran = self.record["parts"].values()
         names = {"torch": "torch", "triton": "Triton", "driver": "driver"}
         return ", ".join(

@@ -1,4 +1,4 @@
-"""An executor whose jobs run when the test says so, and a run that needs no accelerator."""
+"""An executor whose jobs run when the test decides, and a run that needs no accelerator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLIDERS = {"batch": (1, 4, 16), "layers": (2, 8)}
 
 
 class HeldJobs(Executor):
-    """Runs a job at once until `held` is set, then keeps it until `finish`."""
+    """An executor that runs a job at once until `held` is set, and then keeps it until `finish`."""
 
     def __init__(self) -> None:
         self.held = False
@@ -31,13 +31,14 @@ class HeldJobs(Executor):
         self.ended_early += 1
 
     def finish(self, as_unwanted: bool = False) -> None:
-        """The oldest of those that wait; one that was ended early notices, or is just done."""
+        """Finishes the oldest waiting job; with `as_unwanted`, as if it had ended early."""
         future, job, args = self._waiting.pop(0)
         future.set_result(Failure("ended", unwanted=True) if as_unwanted else job(*args))
 
 
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
-    """The more layers, the more uploads, unless "pinned" is on; a graph can't hold 16 requests."""
+    """Returns a run with more uploads for more layers, unless "pinned" is on. Raises ValueError for
+    a graph of 16 requests."""
     if "graph" in on and values["batch"] == 16:
         raise ValueError("a graph of 16 requests\ndoes not fit")
     timeline = transformer_step(0 if "pinned" in on else 4, values["layers"])

@@ -1,4 +1,4 @@
-"""The dashboard: what a control starts, what is shown of it, and what stays when a run fails."""
+"""The dashboard: a control's run, its display, and what stays if a run fails."""
 
 import json
 import threading
@@ -21,7 +21,8 @@ def jobs():
 
 @pytest.fixture
 def dashboard(jobs):
-    """Shown with batch 4, 2 layers and nothing on; later runs wait for `jobs.finish()`."""
+    """Returns a dashboard with batch 4, 2 layers and nothing on; later runs wait for
+    `jobs.finish()`."""
     made = Dashboard(TOGGLES, SLIDERS, run, start=((), {"batch": 4}), jobs=jobs)
     jobs.held = True
     return made
@@ -32,7 +33,7 @@ def layers(dashboard: Dashboard) -> int:
 
 
 def row(dashboard: Dashboard, label: str) -> tuple[str, ...]:
-    """before, after, change."""
+    """Returns the cells of a row: before, after, change."""
     rows = [row for group in dashboard.figures.content["groups"] for row in group["rows"]]
     (cells,) = [cells for name, *cells in rows if name == label]
     return tuple(cells)
@@ -86,7 +87,7 @@ def test_of_settings_that_pile_up_only_the_last_are_run(dashboard, jobs):
 
 
 def old_views(dashboard: Dashboard) -> int:
-    """How many views are marked as of an earlier run than the controls say."""
+    """Returns how many views are marked as older than the controls."""
     return sum("debubble-old" in v._dom_classes for v in (dashboard.timeline, dashboard.figures))
 
 

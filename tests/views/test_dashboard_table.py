@@ -1,4 +1,4 @@
-"""The dashboard's table: what its cells say, and what they leave out."""
+"""The dashboard's table: the texts of its cells, and cells that are left out."""
 
 import pytest
 

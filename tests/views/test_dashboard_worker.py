@@ -1,4 +1,4 @@
-"""The process that does a dashboard's runs: what reaches it, and what its end leads to."""
+"""The process of a dashboard's runs: its messages, and what happens if it ends."""
 
 import multiprocessing
 import os
@@ -16,7 +16,7 @@ SLIDERS = {"reads": (1, 2, 3, 4)}
 
 
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
-    """As many reads as the slider says; "crash" ends the process."""
+    """Returns a run with as many reads as the slider says; "crash" ends the process."""
     if "crash" in on:
         os._exit(3)
     accelerator = debubble.accelerator()
@@ -28,7 +28,7 @@ def run(on: frozenset[str], values: dict[str, int]) -> Run:
 
 @pytest.fixture(scope="module")
 def worker():
-    """One for all: a process of its own takes seconds to start."""
+    """Returns one worker for all tests, since its process takes seconds to start."""
     worker = Worker()
     yield worker
     worker.shutdown()
@@ -78,7 +78,7 @@ def test_a_function_of_a_module_can_be_sent():
 
 
 def endless(on: frozenset[str], values: dict[str, int]) -> Run:
-    """Ends only when it is unwanted, but for one read."""
+    """Runs until it is unwanted, unless there is only one read."""
     while values["reads"] > 1:
         stop_if_unwanted()
     return run(on, values)

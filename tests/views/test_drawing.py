@@ -1,4 +1,4 @@
-"""Sliders over a drawing: what they draw, and what they leave in a notebook."""
+"""Sliders over a drawing: the drawn picture, and the output that stays in a notebook."""
 
 import base64
 import os
@@ -25,7 +25,8 @@ class Square:
 
     @property
     def figure(self) -> Figure:
-        """Its side in inches, blue if it is drawn."""
+        """Returns a square figure with this side in inches, white if `times` is 0 and blue
+        otherwise."""
         colour = "#0072b2" if self.times else "#ffffff"
         return Figure((self.side, self.side), 50, facecolor=colour, label=f'"{self.side}"')
 
@@ -40,7 +41,7 @@ def drawing():
 
 
 def shown(drawing):
-    """(width and height of what the page shows, the colour at its middle)."""
+    """Returns (width and height of the picture on the page, the colour at its middle)."""
     (png,) = re.findall(r'src="data:image/png;base64,(.+?)"', drawing.children[-1].value)
     image = imread(BytesIO(base64.b64decode(png)))
     height, width = image.shape[:2]
@@ -92,7 +93,8 @@ import debubble.views.drawing, matplotlib.font_manager
 
 
 def test_a_machine_that_looks_for_its_fonts_says_nothing(tmp_path):
-    """It stood in red below a reader's first cell, where a run was compared with its reference."""
+    """The message used to appear in red below a reader's first cell, and failed the comparison with
+    the reference."""
     done = subprocess.run(
         [sys.executable, "-c", LATE],
         env=os.environ | {"MPLCONFIGDIR": str(tmp_path)},

@@ -1,4 +1,4 @@
-"""What a stored notebook holds for a page without a kernel."""
+"""The data in a stored notebook for a page without a kernel."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ def storing(monkeypatch):
 
 
 def unpacked(view) -> tuple[dict, list[dict]]:
-    """(the header, the traits of each timeline), as the browser reads them."""
+    """Returns (the header, the traits of each timeline), as the browser reads them."""
     embedded = view._repr_mimebundle_()[0][MIME]
     whole = zlib.decompress(base64.b64decode(embedded["data"]))
     size = int.from_bytes(whole[:4], "little")

@@ -1,4 +1,4 @@
-"""A slider over recordings: where it begins, what it shows, and how long its axis is."""
+"""A slider over recordings: its start, its display, and the length of its axis."""
 
 import pytest
 from traitlets import TraitError

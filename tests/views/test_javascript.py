@@ -1,4 +1,4 @@
-"""Small ES modules become the one that a widget can send."""
+"""Small ES modules are joined into the one that a widget can send."""
 
 import re
 

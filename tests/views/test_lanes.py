@@ -1,4 +1,4 @@
-"""Text lanes: what a terminal and a failing test show."""
+"""Text lanes, as shown in a terminal and by a failing test."""
 
 import pytest
 
@@ -8,13 +8,14 @@ from tests.timeline.recordings import LAUNCH, READ, Recording, transformer_step
 
 
 def row_of(text: str, lane: str) -> str:
-    """The cells of one lane."""
+    """Returns the cells of one lane."""
     return next(line for line in text.splitlines() if line.startswith(lane)).partition("┊")[2]
 
 
 @pytest.fixture
 def recording():
-    """0–100 kernel, 100–150 nothing, 150–160 an upload, 160–200 kernel; the host waits 50–150."""
+    """Returns a recording: 0–100 kernel, 100–150 nothing, 150–160 an upload, 160–200 kernel; the
+    host waits 50–150."""
     recording = Recording()
     recording.kernel(0, 100, recording.launch(0, 10))
     recording.sync(50, 150, READ)
@@ -140,7 +141,7 @@ def test_the_bubbles_table_sums_by_cause_and_line_longest_first():
 
 @pytest.mark.parametrize("length", [0.05, 0.7, 3.0, 250.0, 40_000.0])
 def test_no_two_ticks_have_the_same_label(length):
-    """Also far from the start of the recording, where a tick has many digits."""
+    """Ticks far from the start of the recording have many digits."""
     recording = Recording()
     recording.kernel(0, 6_510)
     recording.kernel(6_510, 6_510 + length)

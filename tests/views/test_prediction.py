@@ -1,4 +1,4 @@
-"""Questions before answers: what a reader may say, and when a chapter says what it is."""
+"""Predictions: valid answers of a reader, and the moment at which a chapter shows the right one."""
 
 import json
 
@@ -25,7 +25,7 @@ def a_reader_and_no_workspace(monkeypatch, tmp_path):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What `compare` puts on the page, in order."""
+    """Returns what `compare` displays on the page, in order."""
     pages = []
     monkeypatch.setattr("debubble.views.prediction.question.display", pages.append)
     return pages
@@ -173,7 +173,7 @@ def test_a_question_asked_again_takes_the_place_of_the_first():
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
-    """A reader's copies, in a folder beside their progress."""
+    """Sets up a reader's copies, in a folder beside their progress. Returns the progress file."""
     (tmp_path / "chapters").mkdir()
     progress = tmp_path / "progress.jsonl"
     progress.write_text('{"debubble": "progress", "version": 1}\n')

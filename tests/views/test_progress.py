@@ -1,4 +1,4 @@
-"""Progress shows itself only when work is long and someone looks."""
+"""Progress bars appear only if work takes long and there is a viewer."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from debubble.views.progress import progress, progress_html
 
 @pytest.fixture
 def bars(monkeypatch):
-    """Bars that write down what they show; time goes half a second on at each look."""
+    """Makes bars note what they show; time advances half a second at each look."""
     shown = []
 
     class Notes:

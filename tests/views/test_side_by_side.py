@@ -1,4 +1,4 @@
-"""Two versions of code beside one another."""
+"""The view of two versions of code side by side."""
 
 from html.parser import HTMLParser
 

@@ -1,4 +1,4 @@
-"""`debubble trace FILE`."""
+"""The command `debubble trace FILE`."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_it_prints_lanes_counts_and_bubbles(file, capsys):
 
 
 def test_long_source_lines_leave_room_for_the_figures(capsys):
-    """Once they pushed idle time, share and number out of an 80-column terminal."""
+    """Long lines used to push idle time, share and number out of an 80-column terminal."""
     recordings = ASSETS / "timelines" / "nvidia-h200"
     trace(recordings / "pinned_h2d_before.json", width=80)
     printed = capsys.readouterr().out.splitlines()

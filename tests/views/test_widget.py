@@ -1,4 +1,4 @@
-"""What the widget sends to the browser, and what it leaves in a notebook."""
+"""The widget's data for the browser, and its output in a notebook."""
 
 import json
 

@@ -13,11 +13,11 @@ from .workbook import Workbook
 
 @pytest.fixture
 def workbook(tmp_path, monkeypatch):
-    """A tiny workbook, in whose folder the test runs."""
+    """Returns a tiny workbook. The test runs in its folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEBUBBLE_WORKSPACE", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    # Its solutions must not be taken for the real ones, nor any of it for the next workbook's.
+    # Its solutions must not be mixed up with the real ones, or with the next workbook's.
     for name in [name for name in sys.modules if name.partition(".")[0] == "solutions"]:
         monkeypatch.delitem(sys.modules, name)
     yield Workbook(tmp_path)
@@ -29,14 +29,14 @@ def workbook(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session", autouse=True)
 def registered():
-    """What a fork imports, its parent imports for the next one, and pytester forgets. This part of
-    PyTorch can't be imported twice: it registers its operators."""
+    """Imports what forks import, before pytester forgets it. This part of PyTorch can't be imported
+    twice, since it registers its operators."""
     if current().name == "sim":
         import torch.distributed.tensor  # noqa: F401
 
 
 @pytest.fixture(scope="module")
 def prepared():
-    """Triton is imported before pytester, which forgets all modules that come later."""
+    """Imports Triton before pytester, which forgets all later modules."""
     if current().name == "sim":
         prepare("sim")

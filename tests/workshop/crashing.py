@@ -1,4 +1,4 @@
-"""The tiny workbook with tests in processes of their own, and code that ends in many ways."""
+"""The tiny workbook with tests in their own processes, and code that ends in many ways."""
 
 from pathlib import Path
 
@@ -108,7 +108,8 @@ def add_up(numbers, counter):
 
 
 def mark(workbook: Workbook) -> Workbook:
-    """Its tests run in processes of their own; the first one adds up other numbers."""
+    """Makes the workbook's tests run in their own processes; the first one adds up different
+    numbers."""
     workbook.edit(TESTS, FIRST_TEST, MARK + FIRST_TEST)
     workbook.edit(TESTS, "from debubble", "import pytest\n\nfrom debubble")
     workbook.edit(TESTS, "kata.add_up([1, 2, 3], []), 6", "kata.add_up([1, 2, 4], []), 7")
@@ -124,5 +125,5 @@ def with_many_ends(root: Path) -> Workbook:
 
 
 def kernel(workbook: Workbook, stray: str) -> str:
-    """The path of an implementation that does `stray` in the first test."""
+    """Returns the path of an implementation that does `stray` in the first test."""
     return str(workbook.write("kernel.py", KERNEL.replace("STRAY", stray)))

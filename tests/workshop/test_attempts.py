@@ -1,4 +1,4 @@
-"""Wrong attempts: the solution with lines, or whole definitions, of which the file alone tells."""
+"""Wrong attempts: solutions with changed lines or definitions, which the attempt's file lists."""
 
 import traceback
 
@@ -30,7 +30,8 @@ def add_up(numbers: list[int], counter: list[int]) -> int:
 
 @pytest.fixture
 def change(workbook):
-    """Writes an attempt at a solution of several definitions, and gives what `add_up` is in it."""
+    """Returns a function that writes an attempt at a solution of several definitions, and returns
+    its `add_up`."""
     workbook.write("solutions/tiny/add_up.py", SOLUTION)
     numbers = "FIRST = 0\n\n\ndef kept(numbers: list[int]) -> list[int]:\n    return numbers\n"
     workbook.write("solutions/tiny/numbers.py", numbers)
@@ -45,7 +46,7 @@ def change(workbook):
 
 @pytest.fixture
 def problem(change, workbook):
-    """Writes an attempt, and gives the sentence that says what is wrong with it."""
+    """Returns a function that writes a faulty attempt, and returns the error."""
 
     def problem(name: str, text: str) -> str:
         change(name, text)

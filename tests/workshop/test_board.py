@@ -1,4 +1,5 @@
-"""The board of a group: what their files say, whatever they say, and nothing that could harm."""
+"""The board of a group shows what the learners' files say, whatever they say, and nothing
+harmful."""
 
 import json
 import os
@@ -160,7 +161,7 @@ def test_a_hostile_line_harms_neither_the_board_nor_the_neighbour(tmp_path, name
 def test_of_a_file_of_a_gigabyte_only_its_end_is_read(tmp_path, monkeypatch):
     path = write(tmp_path, "evil", event("begun", kata=FIRST))
     with path.open("r+") as file:
-        file.truncate(10**9)  # it takes no room on the disk
+        file.truncate(10**9)  # takes no space on the disk
         file.seek(0, os.SEEK_END)
         file.write("\n" + event("board", name="Eve") + "\n")
     asked = []
@@ -227,7 +228,7 @@ def test_a_hundred_learners_are_looked_at_within_a_second_of_work(tmp_path):
     began = time.process_time()
     group.look()
     data = group.shown({}, teaches=True)
-    assert time.process_time() - began < 1.0  # of this process alone, whatever else runs
+    assert time.process_time() - began < 1.0  # counts this process only
     assert len(data["learners"]) == 100
     assert sum(count for _, count in data["predictions"][0]["said"]) == 100
 

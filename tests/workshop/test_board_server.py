@@ -1,4 +1,4 @@
-"""The board's pages: who may look, who may reveal, and what a browser makes of hostile names."""
+"""The board's pages: access, reveals, and hostile names in a browser."""
 
 import json
 import random
@@ -145,7 +145,7 @@ def test_of_a_hundred_learners_the_page_is_two_seconds_behind_at_most(tmp_path, 
             page.locator("#learners tbody tr").nth(99).wait_for()
             behind = []
             for n in range(12):
-                time.sleep(random.random())  # At any moment between two looks.
+                time.sleep(random.random())  # The moment between two looks is random.
                 behind.append(seconds_behind(page, f"Ada {n}.", lambda n=n: takes(f"Ada {n}.")))
         finally:
             board.terminate()

@@ -1,4 +1,4 @@
-"""The catalogue: what it reads, and what it says of a name or an entry that is wrong."""
+"""The catalogue: the entries that it reads, and its errors for wrong names and entries."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A reader's copies of the chapters: what is saved goes to the workspace, and no edit is lost."""
+"""A reader's copies of the chapters: saved files go to the workspace, and no edit is lost."""
 
 import json
 
@@ -11,7 +11,7 @@ from debubble.workshop.kata_files.chapter_copies import ChapterCopies
 from debubble.workshop.kata_files.progress import Progress
 from debubble.workshop.kata_files.workspace import Workspace
 
-pytestmark = pytest.mark.sim  # Nothing here asks a device.
+pytestmark = pytest.mark.sim  # No test here uses a device.
 NAME = "00_small.ipynb"
 
 
@@ -31,7 +31,7 @@ def copies(workbook):
 
 
 def saved(copies, *cells):
-    """What JupyterLab writes."""
+    """Writes a notebook as JupyterLab does."""
     (copies.folder / NAME).write_text(notebook(*cells))
 
 

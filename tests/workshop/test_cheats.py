@@ -1,4 +1,4 @@
-"""What a learner's code does to its tests, or to its process, is no way to pass them."""
+"""Cheats: a learner's code can't pass its tests by changing them or its process."""
 
 import os
 from itertools import cycle
@@ -47,7 +47,8 @@ SOLVED = ("        counter.append(number)\n", "")
 
 @pytest.fixture
 def passes(workbook, prepared, monkeypatch, request):
-    """Runs the workbook as a learner does, and gives the exit code and what was printed."""
+    """Returns a function that runs the workbook as a learner does, and returns exit code and
+    output."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
     pytester = request.getfixturevalue("pytester")
     monkeypatch.chdir(workbook.root)

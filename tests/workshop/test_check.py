@@ -1,4 +1,4 @@
-"""`check` finds what it is there to find: each test spoils one thing of a sound workbook."""
+"""`check` finds each kind of fault: each test spoils one thing of a sound workbook."""
 
 import os
 
@@ -10,7 +10,8 @@ from debubble.workshop.proof.check import check
 
 @pytest.fixture
 def problems(workbook, monkeypatch):
-    """Checks the tiny workbook, and gives what does not hold, as `subject: problem`."""
+    """Returns a function that checks the tiny workbook, and returns the failed claims, as `subject:
+    problem`."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", os.environ.get("DEBUBBLE_DEVICE", "auto"))
 
     def problems(**options) -> list[str]:

@@ -102,7 +102,7 @@ def test_check_writes_stubs_on_request(debubble, workbook):
 
 
 def test_stubs_are_written_without_a_proof(debubble, workbook, monkeypatch):
-    """Whoever changes a solution wants its stub, and need not wait for the proof of all katas."""
+    """A changed solution needs a new stub at once, without the proof of all katas."""
     workbook.edit("solutions/tiny/add_up.py", "return sum(numbers)", "return 7")
     workbook.edit("solutions/tiny/add_up.py", "The sum of", "The whole sum of")
     monkeypatch.delattr("debubble.workshop.proof.check.check")

@@ -1,7 +1,7 @@
-"""Correct answers that are not ours: each passes all tests of its kata.
+"""Correct answers that differ from ours: each passes all tests of its kata.
 
-They lie in `tests/correct_variants/<system>/<kata>/`, written as wrong attempts are: on top of the
-solution. The text above the change says what is different in it.
+They lie in `tests/correct_variants/<system>/<kata>/`, written like wrong attempts: on top of the
+solution. The text above the change says what differs.
 """
 
 import pytest
@@ -29,7 +29,7 @@ def test_correct_variants_pass(kata):
 
 @pytest.mark.parametrize("kata", VARIANTS, ids=lambda kata: kata.name)
 def test_every_variant_fits_the_solution_as_it_is_now(kata):
-    """A variant quotes lines of its solution, comments too."""
+    """A variant quotes lines of its solution, including comments, so it breaks when they change."""
     assert all(code_of_attempt(kata, path).parts for path in VARIANTS[kata])
 
 

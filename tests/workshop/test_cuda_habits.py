@@ -1,4 +1,4 @@
-"""What a learner on sim reads who writes as one does on CUDA."""
+"""Messages on sim for learners who write CUDA code out of habit."""
 
 import traceback
 

@@ -1,4 +1,4 @@
-"""Claims about a timeline, and how they read when they fail."""
+"""Claims about a timeline, and their texts when they fail."""
 
 import pytest
 

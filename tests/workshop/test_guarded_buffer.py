@@ -1,4 +1,4 @@
-"""A guarded buffer says how far beside it something was written."""
+"""Guarded buffers report how far beside them a write went."""
 
 import pytest
 

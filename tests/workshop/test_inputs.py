@@ -1,4 +1,4 @@
-"""What the tests of katas hand out, and what they say of pinned memory, polling and traffic."""
+"""The inputs that tests of katas make, and their reports on pinned memory, polling and traffic."""
 
 import pytest
 import torch

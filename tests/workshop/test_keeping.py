@@ -1,4 +1,4 @@
-"""Code that keeps what every call makes is told so; one that keeps what all of them use is not."""
+"""Code that keeps every call's results is told so; code that keeps one shared value is not."""
 
 import sys
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""The kit says what the chapters and katas say today, and needs no network in the room."""
+"""The kit has the current texts of the chapters and katas, and needs no network."""
 
 import json
 import re
@@ -66,7 +66,7 @@ def test_every_chapter_asks_and_becomes_slides_that_need_nothing_else(chapter):
 
 
 class Loads(HTMLParser):
-    """What a browser would fetch for a page."""
+    """A parser that collects what a browser would load for a page."""
 
     def __init__(self) -> None:
         super().__init__()

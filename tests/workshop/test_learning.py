@@ -1,4 +1,4 @@
-"""The commands by which a learner goes through the katas."""
+"""The commands with which a learner works through the katas."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from debubble.cli import app
 
-pytestmark = pytest.mark.sim  # The commands ask no device.
+pytestmark = pytest.mark.sim  # The commands use no device.
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -76,7 +76,7 @@ def test_next_goes_on_behind_what_is_solved(debubble, workbook):
     passed(workbook, "add_up")
     assert "Add more" in debubble("next").output
     assert "Take away" in debubble("next", "small").output
-    assert "Now: Take away" in debubble().output  # it is the current one from now on
+    assert "Now: Take away" in debubble().output  # it is the current kata from now on
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ BEFORE = "solutions/tiny/before.py"
 
 @pytest.fixture
 def ours_changed(debubble, workbook):
-    """A learner has begun; then our task and the last line of our stub change."""
+    """Starts a kata as a learner, then changes our task and the last line of our stub."""
     debubble("next")
     entry = workbook.catalogue.file.read_text()
     workbook.catalogue.file.write_text(entry.replace("without counting", "and count nothing"))
@@ -253,7 +253,7 @@ def test_a_hint_that_cannot_be_counted_says_how_to_get_the_next(debubble, workbo
 
 
 class Watch:
-    """`debubble watch` in a process of its own, and what it says."""
+    """A `debubble watch` in its own process, with its output."""
 
     def __init__(self, root):
         command = [sys.executable, "-u", "-m", "debubble", "watch", "--device", "sim"]
@@ -263,13 +263,13 @@ class Watch:
             env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # Whoever runs these tests in the background ignores Ctrl-C, and so would it.
+            # Tests that run in the background ignore Ctrl-C, and so would the command.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def says(self, words: str) -> str:
-        """All it printed until `words`."""
+        """Returns the output up to `words`."""
         said = b""
         for _ in range(1200):
             said += self.process.stdout.read() or b""
@@ -292,7 +292,7 @@ def test_watch_runs_on_save_whatever_was_saved(workbook):
         time.sleep(1)
         module = "torch.utils.bundled_inputs"
         asks = f"import sys; it = '{module}' in sys.modules; import {module}; raise ValueError(it)"
-        for ending, is_known in (("", False), ("\n", True)):  # The next run has what one imported.
+        for ending, is_known in (("", False), ("\n", True)):  # The next run has the module.
             copy.write_text(text.replace("total = 0", asks) + ending)
             assert ("ValueError: False" in watch.says("q to end")) is not is_known
         copy.write_text(text.replace("        counter.append(number)\n", ""))

@@ -1,4 +1,4 @@
-"""`debubble lesson`: what a system changed."""
+"""The command `debubble lesson`, which shows what a system changed."""
 
 import pytest
 from typer.testing import CliRunner

@@ -1,4 +1,5 @@
-"""Loading the code under test: fresh, by name, and short when it can't be loaded."""
+"""The loader of the code under test: fresh code, by name, and a short error if it can't be
+loaded."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Mutants of solutions: which edits are made, and that tests which ask for too little are seen."""
+"""Mutants of solutions: the edits, and the report of tests that check too little."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def never_used():
 
 @pytest.fixture
 def edits(workbook):
-    """`edits(solution)`: what is done to it, as `line's text: edit`."""
+    """Returns `edits(solution)`, which returns its edits, as `line's text: edit`."""
 
     def edits(text: str, name: str) -> list[str]:
         workbook.write("solutions/tiny/add_up.py", text)
@@ -105,7 +105,7 @@ def test_arguments_change_places_and_values_are_left_out(edits):
     assert f"{line} `index` comes before `values`" in found
     assert sum("comes before `values`" in edit for edit in found) == 1
     assert f"{line} returns None" in found and f"{line} drops the `-`" in found
-    assert f"{line} 1 becomes 2" not in found  # by -1 something is meant
+    assert f"{line} 1 becomes 2" not in found  # -1 has a special meaning
     assert "total = buffers.second.sum(0): drops `.sum(…)`" in found
 
 

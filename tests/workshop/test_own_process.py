@@ -1,4 +1,4 @@
-"""Code that crashes fails one test, with an explanation, and all else goes on."""
+"""Crashing code fails one test, with an explanation, and all other tests run."""
 
 import faulthandler
 import os
@@ -19,14 +19,14 @@ from .test_plugin import PLUGIN, in_a_process
 pytest_plugins = ["pytester"]
 
 BODY = "    total = 0\n"
-"""The line of the stub that a test replaces."""
+"""The stub's line that tests replace."""
 CRASH = "    if 4 in numbers:\n        import ctypes; ctypes.string_at(0)\n    return sum(numbers)"
-"""In the first test; the second one passes."""
+"""Code that crashes in the first test; the second one passes."""
 
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory):
-    """What pytest prints of code that ends in many ways. It is not installed."""
+    """Returns pytest's output for code that ends in many ways. The plugin is not installed."""
     workbook = crashing.with_many_ends(tmp_path_factory.mktemp("ends"))
     options = ["-v", "--time-limit", "3", "--device", current().name]
     return in_a_process(workbook, "katas", *options, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
@@ -34,7 +34,7 @@ def output(tmp_path_factory):
 
 @pytest.fixture
 def told(output):
-    """What is said of a test that failed."""
+    """Returns a function that returns the text about a failed test."""
     failures = output.partition("= FAILURES =")[2].partition("= katas =")[0]
     headings = re.split(r"^_+ (test_.*?) _+$", failures, flags=re.MULTILINE)[1:]
     texts = dict(zip(headings[::2], headings[1::2], strict=True))
@@ -140,7 +140,8 @@ def marked(workbook, prepared):
 
 @pytest.fixture
 def run(marked, monkeypatch, request):
-    """Runs pytest on the marked workbook in this process, and gives what it printed."""
+    """Returns a function that runs pytest on the marked workbook in this process, and returns its
+    output."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
     pytester = request.getfixturevalue("pytester")
     monkeypatch.chdir(marked.root)
@@ -153,7 +154,7 @@ def run(marked, monkeypatch, request):
 
 
 def processes_of(run, marked, *arguments: str) -> tuple[list[int], int]:
-    """Those that ran the two tests, and the parent of the last."""
+    """Returns the processes that ran the two tests, and the parent of the last."""
     notes = marked.root / "notes"
     note = f"print(os.getpid(), os.getppid(), file=open({str(notes)!r}, 'a'))"
     marked.edit_stub(BODY, f"    import os; {note}\n    return sum(numbers)\n")
@@ -177,7 +178,7 @@ def test_nobody_waits_for_good_for_a_process_that_says_nothing(run, monkeypatch)
     for patience in ("TO_START", "TO_SET_UP"):
         monkeypatch.setattr(client, patience, 0.0)
     monkeypatch.setattr(client, "far_limit", lambda seconds: seconds)
-    text = run("--impl", "solutions", "--time-limit", "0.01")  # no interpreter starts as quickly
+    text = run("--impl", "solutions", "--time-limit", "0.01")  # no interpreter starts that fast
     assert "2 failed" in text
     assert "said nothing for 0.01 s, although the test's call may take 0.01 s: it was ended" in text
 
@@ -195,7 +196,7 @@ def test_a_wait_in_c_that_never_ends_is_stopped(run, marked, monkeypatch):
 
 
 def test_a_timer_of_this_process_holds_no_other_one_up(run, monkeypatch):
-    """As the one that ends an unattended process which hangs."""
+    """Such a timer ends an unattended process that hangs."""
     monkeypatch.setattr(forked, "TO_SET_UP", 20.0)
     faulthandler.dump_traceback_later(600)
     try:
@@ -244,12 +245,13 @@ def test_workers_of_xdist_go_on_after_a_crash(marked):
     text = in_a_process(marked, "katas", "--device", current().name, PYTEST_ADDOPTS="-n 1")
     assert "by signal 11 (segmentation fault)" in text
     assert "· tiny/add_up  not solved: 1 of 2 tests pass" in text
-    assert "worker 'gw" not in text  # which is what xdist says of one that crashed
+    assert "worker 'gw" not in text  # xdist's text for a crashed worker
 
 
 @pytest.fixture
 def problems(marked, monkeypatch):
-    """Checks the workbook, and gives what does not hold, as `subject: problem`."""
+    """Returns a function that checks the workbook, and returns the failed claims, as `subject:
+    problem`."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
     marked.edit("tests/wrong_attempts/tiny/add_up/forgets_one.py", "returned 5", "returned 6")
     marked.edit("tests/wrong_attempts/tiny/add_up/returns_text.py", "'6'", "'7'")

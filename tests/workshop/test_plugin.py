@@ -1,4 +1,4 @@
-"""The pytest plugin as a learner meets it: header, failures, summary, options."""
+"""The pytest plugin as a learner sees it: header, failures, summary, options."""
 
 import os
 import subprocess
@@ -10,14 +10,15 @@ import pytest
 pytest_plugins = ["pytester"]
 CHECKOUT = Path(__file__).resolve().parents[2]
 WITHOUT = ["-p", "no:cacheprovider", "-p", "no:nbval"]
-"""nbval alone takes a second or two to be imported."""
+"""Options that switch plugins off; nbval alone takes a second or two to import."""
 PLUGIN = ["-p", "debubble.workshop.plugin", *WITHOUT]
-"""The tiny workbook has no conftest that loads it."""
+"""Options that load the plugin, since the tiny workbook has no conftest for it."""
 
 
 @pytest.fixture
 def run(workbook, monkeypatch, request):
-    """Runs pytest on the tiny workbook in this process, and gives what it printed."""
+    """Returns a function that runs pytest on the tiny workbook in this process, and returns its
+    output."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", os.environ.get("DEBUBBLE_DEVICE", "auto"))
     pytester = request.getfixturevalue("pytester")
     monkeypatch.chdir(workbook.root)
@@ -32,7 +33,8 @@ def run(workbook, monkeypatch, request):
 
 
 def in_a_process(workbook, *arguments: str, **environment: str) -> str:
-    """The same in a process of its own, with the conftest of the real checkout."""
+    """Runs pytest in its own process, with the conftest of the real checkout, and returns its
+    output."""
     workbook.write("conftest.py", (CHECKOUT / "conftest.py").read_text())
     workbook.write("pytest.ini", "[pytest]\n")
     command = [sys.executable, "-m", "pytest", *WITHOUT, *arguments]
@@ -247,14 +249,14 @@ def test_of_many_unsolved_katas_one_is_shown(run, workbook):
     assert "Next: Add more." in text and "Edit katas/tiny/add_more.py" in text
     assert "Edit katas/tiny/add_up.py" not in text
     assert "-v shows those of the other katas too" in text
-    assert text.index("tiny/add_more ") < text.index("tiny/add_up ")  # as the catalogue has it
+    assert text.index("tiny/add_more ") < text.index("tiny/add_up ")  # the catalogue's order
     text = run("--all", "-v")
     assert text.count("Edit katas/tiny/add_up.py") == 1 and "FAILED katas" not in text
 
 
 @pytest.fixture
 def two(workbook):
-    """A second kata before the first one, both as we wrote them."""
+    """Adds a second kata before the first one; both stubs are unedited."""
     catalogue = (workbook.root / "katas" / "katas.toml").read_text()
     second = catalogue.replace('name = "add_up"', 'name = "add_more"').replace("Add up", "Add more")
     second = second.replace('chapter = "00"', 'chapter = "01"')
@@ -307,7 +309,7 @@ def test_what_was_solved_counts_in_later_runs(run, two):
     text = run("-k", "add_more")
     assert "Edit my/katas/tiny/add_more.py" in text and "1 of 2 solved." in text
     kinds = (two.root / "my" / "progress.jsonl").read_text().count('"attempt"')
-    assert kinds == 1  # of what nobody has edited no attempt is remembered
+    assert kinds == 1  # no attempt is recorded for an unedited kata
 
 
 def test_an_attempt_is_a_run_of_all_tests_on_the_learners_code(run, workbook):

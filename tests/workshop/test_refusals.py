@@ -1,4 +1,4 @@
-"""`expect_refusal`: that what is wrong is refused by a ValueError, and nothing has changed then."""
+"""`expect_refusal` checks that wrong arguments raise ValueError and change nothing."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Errors about addresses are explained; all others are left as they are."""
+"""Stray accesses: errors about addresses are explained, and all other errors stay as they are."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Stub files: a learner's edits are told from a stub whose solution has changed, and survive."""
+"""Stub files: a learner's edits are told apart from an outdated stub, and survive."""
 
 from debubble.workshop.kata_files.stub_files import StubState
 

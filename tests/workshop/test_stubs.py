@@ -1,4 +1,4 @@
-"""Stubs: the solution's face around the body of `before`, from one source and always the same."""
+"""Stubs: the solution's signature around the body of `before`, from one source and reproducible."""
 
 import ast
 import shutil
@@ -117,7 +117,7 @@ def test_what_both_sides_share_is_given_and_folded_below(workbook):
         )
     text = generate(workbook.kata)
     edit, given = text.index("# Yours to edit, from here on.\ndef add_up"), text.index("# region")
-    # Python needs the default's class, and its base, before it comes to the function.
+    # Python needs the default's class and its base before the function.
     assert text.index("class Seen") < text.index("class Most") < edit
     assert edit < text.index("return rounded(most)") < given < text.index("def rounded")
     assert text.endswith("    return seen.number\n\n\n# endregion\n")

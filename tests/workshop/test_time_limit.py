@@ -1,5 +1,5 @@
-"""The time limit ends endless loops and waits of Python code, leaves no trace behind, and blames no
-code for what its neighbours do."""
+"""The time limit ends endless loops and waits of Python code, leaves nothing behind, and blames no
+code for other processes."""
 
 import contextlib
 import os
@@ -50,7 +50,7 @@ STANDS_STILL = 0.3 * STANDING
 
 
 def start(code: str, *arguments: str) -> subprocess.Popen[str]:
-    """Python on `code`; all such processes share one core."""
+    """Starts Python with `code`; all such processes share one core."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Katas of several systems are tried in several processes, and nobody can tell."""
+"""Katas of several systems run in several processes, with the same results as in one."""
 
 import time
 
@@ -14,12 +14,12 @@ from .workbook import ATTEMPTS, BEFORE, ENTRY, SOLUTION, TEST
 pytestmark = pytest.mark.sim
 
 ENDLESS = "import itertools; return sum(itertools.repeat(0))"
-"""No signal interrupts it."""
+"""A body that no signal interrupts."""
 
 
 @pytest.fixture
 def two_systems(workbook, monkeypatch):
-    """The tiny kata and, in another system, one more that is like it."""
+    """Sets up the tiny kata and a similar kata in a second system."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
     monkeypatch.setattr(trials_side_by_side.os, "cpu_count", lambda: 2)
     more = ENTRY.replace('"tiny"', '"small"').replace('"add_up"', '"sum_up"')

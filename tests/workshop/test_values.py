@@ -1,4 +1,4 @@
-"""Claims about what was returned: the first difference is named, and its likely cause."""
+"""Claims about returned values: the first difference is named, and its likely cause."""
 
 import pytest
 import torch

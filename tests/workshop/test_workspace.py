@@ -1,4 +1,4 @@
-"""The learner's workspace: whose file is tested, and that nothing of theirs is lost."""
+"""The learner's workspace: the right file is tested, and no learner's file is lost."""
 
 import errno
 import json

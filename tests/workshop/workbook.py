@@ -1,4 +1,4 @@
-"""A workbook of one tiny kata, made anew for each test, that needs no accelerator."""
+"""A workbook of one tiny kata, new for each test, that needs no accelerator."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -70,7 +70,7 @@ ATTEMPTS = {
 
 
 class Workbook:
-    """Files below `root`, with a few verbs to spoil them."""
+    """A workbook's files below `root`, with methods to spoil them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,4 +1,4 @@
-"""`python -m tests.wrong_arguments`: takes the list of what is accepted anew, to be looked at."""
+"""`python -m tests.wrong_arguments`: writes the list of accepted arguments again, for a review."""
 
 from __future__ import annotations
 

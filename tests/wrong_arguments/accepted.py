@@ -1,4 +1,4 @@
-"""Wrong-looking arguments that are right all the same: which are accepted, and why."""
+"""Wrong-looking arguments that are right after all: which are accepted, and why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 LIST = Path(__file__).with_name("accepted.json")
-"""By kind, the arguments for which it is accepted: taken by `python -m tests.wrong_arguments`."""
+"""The arguments that accept each kind, by kind; written by `python -m tests.wrong_arguments`."""
 
 STRIDES = "it is read by its strides"
 CONVERTED = "its numbers are converted, and none is lost"
@@ -63,7 +63,7 @@ BECAUSE = {
     "a dict of negatives": "names that are no request's are left out",
     "a dict of fractions": "names that are no request's are left out",
 }
-"""By kind, what makes it no mistake."""
+"""The reason why a kind is no mistake, by kind."""
 
 BY_OTHERS = {
     "apply_bad_words(logits: as torch.int64)": "filled with -inf, which PyTorch refuses",
@@ -89,11 +89,11 @@ BY_OTHERS = {
         )
     },
 }
-"""Refused, with nothing changed, by who is called, or by what follows from the argument: no
-sentence about itself would say more."""
+"""Arguments that are refused, with nothing changed, by a called function or by a consequence. A
+sentence about the argument itself would say no more."""
 UNCHECKED = ("StagingRing.upload", "copy_to_persistent", "physical_to_logical_mapping")
-"""Answers to exercises, short, and in PyTorch's operators alone: these refuse what doesn't fit, and
-say so in their own words."""
+"""Short answers to exercises that use only PyTorch's operators: these refuse misfits in their own
+words."""
 
 
 def accepted() -> dict[str, list[str]]:

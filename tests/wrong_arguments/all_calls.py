@@ -1,4 +1,4 @@
-"""The right calls of all five systems."""
+"""The valid calls of all five systems."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ MODULES = (calls_of_steps, calls_of_gdn, calls_of_offload)
 
 
 def all_calls(accelerator: Any) -> dict[str, Call]:
-    """By name."""
+    """Returns the calls by name."""
     return {call.name: call for module in MODULES for call in module.calls(accelerator)}

@@ -1,4 +1,4 @@
-"""Right calls of what gdn offers."""
+"""Valid calls of gdn's public functions."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def calls(accelerator: Any) -> list[Call]:
 
 
 def _signature_of(common: Any, build: Any) -> Any:
-    """The batch's fields, and what `build` takes beside them."""
+    """Returns a signature of the batch's fields, and of `build`'s further arguments."""
     import inspect
 
     names = [field.name for field in fields(gdn.CommonAttentionMetadata)]

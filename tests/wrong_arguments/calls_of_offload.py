@@ -1,4 +1,4 @@
-"""Right calls of what offload and flex_graph offer."""
+"""Valid calls of the public functions of offload and flex_graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solutions import flex_graph, offload
 from .search import Call
 
 MEMORY = ("num_blocks", "row_bytes", "num_gpu_blocks")
-"""Sizes of memory: whoever asks for too much gets what the allocator says."""
+"""Sizes of memory: too large a size gives the allocator's error."""
 
 
 def calls(accelerator: Any) -> list[Call]:

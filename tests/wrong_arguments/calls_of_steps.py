@@ -1,4 +1,4 @@
-"""Right calls of what pinned_h2d and sync_free offer."""
+"""Valid calls of the public functions of pinned_h2d and sync_free."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .search import Call
 TOKENS, VOCAB = 5, 40
 MEMORY = ("max_num_seqs", "max_ranges", "steps_in_flight", "num_requests", "max_tokens", "shape",
           "depth")  # fmt: skip
-"""Sizes of memory: whoever asks for too much gets what the allocator says."""
+"""Sizes of memory: too large a size gives the allocator's error."""
 
 
 def calls(accelerator: Any) -> list[Call]:

@@ -1,4 +1,4 @@
-"""Forty kinds of wrong arguments: of any argument, and of one that should be a tensor or a list."""
+"""Forty kinds of wrong arguments: for any argument, and for a tensor or a list."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import torch
 
 
 class Stranger:
-    """An object that nobody asked for."""
+    """An unexpected object."""
 
     def __repr__(self) -> str:
         return "<a stranger>"
 
 
 def of_anything(device: torch.device) -> dict[str, Callable[[], Any]]:
-    """By kind, what makes such a value: each call its own, since some can be read but once."""
+    """Returns a function for each kind that makes a value, a new one in each call, since some can
+    be read only once."""
     return {
         "None": lambda: None,
         "True": lambda: True,
@@ -64,7 +65,7 @@ def of_anything(device: torch.device) -> dict[str, Callable[[], Any]]:
 
 
 def of_tensor(right: torch.Tensor) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Tensors that differ from the right one in type, shape, strides or device."""
+    """Yields tensors that differ from the right one in type, shape, strides or device."""
     away = "cpu" if right.device.type != "cpu" else "meta"
     yield "on another device", lambda: torch.empty(right.shape, dtype=right.dtype, device=away)
     for dtype in (torch.float64, torch.int64, torch.int32, torch.float16, torch.int8, torch.bool):
@@ -88,7 +89,7 @@ def of_tensor(right: torch.Tensor) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def of_sequence(right: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Lists that differ from the right one in length, or in one of their members."""
+    """Yields lists that differ from the right one in length, or in one of their members."""
     listed = list(right)
     yield "one short", lambda: listed[:-1]
     yield "one more", lambda: [*listed, *listed[-1:]]
@@ -101,7 +102,7 @@ def of_sequence(right: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def of(right: Any, device: torch.device) -> dict[str, Callable[[], Any]]:
-    """All kinds for an argument whose right value is this one."""
+    """Returns all kinds for an argument with this right value."""
     kinds = of_anything(device)
     if isinstance(right, torch.Tensor):
         kinds |= dict(of_tensor(right))

@@ -1,4 +1,4 @@
-"""Calls with one wrong argument each: what was refused, by which sentence, and what it has cost."""
+"""Calls with one wrong argument each: the refusal, its sentence, and its cost."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ ROOT = str(Path(__file__).parents[2] / "solutions")
 
 @dataclass(frozen=True)
 class Call:
-    """A public function, and arguments that are right, made anew for each call."""
+    """A public function, and right arguments, which are made new for each call."""
 
     name: str
     function: Callable[..., Any]
     right: Callable[[], dict[str, Any]]
     left_out: tuple[str, ...] = ()
-    """Arguments that hold what the process is made of: no kind of them is a user's mistake."""
+    """Arguments that are parts of the process, so no kind of them is a user's mistake."""
 
     @property
     def parameters(self) -> list[str]:
-        """Those of the signature, each of which `right` gives."""
+        """Returns the signature's parameters, after a check that `right` has them all."""
         names = [
             name
             for name, parameter in inspect.signature(self.function).parameters.items()
@@ -48,7 +48,7 @@ class Outcome:
     parameter: str
     kind: str
     problem: str
-    """What is wrong with how it was refused; empty if nothing is."""
+    """The fault of the refusal; empty if there is none."""
     accepted: bool
     sentence: str
 
@@ -58,7 +58,7 @@ class Outcome:
 
 
 def outcomes_of(call: Call, accelerator: Any) -> Iterator[Outcome]:
-    """Of each argument of the call, and each kind of wrong value of it."""
+    """Yields the outcome of each kind of wrong value of each argument of the call."""
     waits = _waits(accelerator, call, {})
     for parameter in call.parameters:
         for kind in kinds.of(call.right()[parameter], accelerator.device):
@@ -78,7 +78,7 @@ def outcome_of(
         try:
             call.function(**arguments)
             accepted = True
-        except Exception as error:  # What it is, is the question.
+        except Exception as error:  # Any error counts: its kind is what is tested.
             sentence = f"{type(error).__name__}: {error}"
             problem = _problem(error, parameter, wrong)
     if accepted:
@@ -108,8 +108,8 @@ def _problem(error: Exception, parameter: str, wrong: Any) -> str:
 
 
 def _said(wrong: Any, text: str) -> bool:
-    """Whether the sentence has the value: of a tensor what is wrong with it, of a list a member or
-    its length, of a dict a key."""
+    """Returns True if the sentence has the value: for a tensor what is wrong with it, for a list a
+    member or its length, for a dict a key."""
     if isinstance(wrong, torch.Tensor):
         about = (wrong.dtype, list(wrong.shape), tuple(wrong.shape), wrong.device, wrong.stride())
         return any(str(each) in text for each in (*about, *wrong.shape))
@@ -124,7 +124,7 @@ def _said(wrong: Any, text: str) -> bool:
 
 
 def _values(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies of what a call could change."""
+    """Returns copies of the arguments that a call could change."""
     copies = {}
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor) and value.device.type != "meta":

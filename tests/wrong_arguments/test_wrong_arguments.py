@@ -1,6 +1,6 @@
-"""Every argument of every public function of the five systems, with every kind of wrong value: it
-is refused by a sentence with the argument or the value, before anything has changed or anybody has
-waited; or it is on the list of what is accepted, which says why."""
+"""Wrong arguments: for every argument of every public function of the five systems, every kind of
+wrong value is refused. The sentence has the argument or the value, and nothing has changed or
+waited before; or the value is on the list of what is accepted, with a reason."""
 
 import inspect
 import warnings

@@ -1,16 +1,16 @@
-"""How the steps launch each Triton kernel of `solutions`, on any of the architectures.
+"""The launches of each Triton kernel of `solutions` by the steps, for any of the architectures.
 
-A module has `LAUNCHES`, {kernel: {name: how}}, and `VARIES`, {kernel: (numbers that are others in
-each step, tensors that lie elsewhere in an upload)}. `how(shared_memory=...)` takes the bytes that
-a block may have, and returns what `triton.compile` asks for:
+A module has `LAUNCHES`, {kernel: {name: how}}, and `VARIES`, {kernel: (numbers that differ in each
+step, tensors that have different places in an upload)}. `how(shared_memory=...)` gets the bytes
+that a block may have, and returns the input of `triton.compile`:
 
     arguments        {name: type}
     aligned          names of arguments that are multiples of 16
     constants        {name: value}
     options          num_warps and the like
-    tensor_cores     True if products run on tensor cores; absent where there are none
-    slow_to_compile  True where machine code takes many seconds: it is made for one architecture
-    ptx_is_read      True where machine code is made for every architecture
+    tensor_cores     True if products run on tensor cores; absent if there are no products
+    slow_to_compile  True if machine code takes many seconds: it is made for one architecture
+    ptx_is_read      True if machine code is made for every architecture
 """
 
 from . import engine, flex_graph, gdn, gdn_chunks, offload, pinned_h2d, sync_free

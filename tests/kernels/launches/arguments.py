@@ -1,4 +1,4 @@
-"""What launches say of their arguments."""
+"""Helpers that describe the arguments of launches."""
 
 from __future__ import annotations
 

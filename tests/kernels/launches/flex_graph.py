@@ -1,4 +1,4 @@
-"""How the kernels of `solutions.flex_graph` are launched."""
+"""The launches of the kernels of `solutions.flex_graph`."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from .arguments import pointers
 
 
 def request_tables(page: int, *, shared_memory: int) -> dict:
-    """The kernel that makes what a paged mask looks up."""
+    """Describes the kernel that makes the tables of a paged mask."""
     tables = (
         "query_start_loc seq_lens block_table doc_ids decode_offset physical_to_logical page_users"
         " known_pages num_known_pages"
@@ -34,7 +34,7 @@ def group_pages(
     *,
     shared_memory: int,
 ) -> dict:
-    """The kernels that list the pages of groups of tokens."""
+    """Describes the kernels that list the pages of groups of tokens."""
     tables = "query_start_loc seq_lens block_table doc_ids decode_offset"
     arguments = pointers("i32", f"{written} num_needed {tables} {looked_up}") | {"needs": "*i8"}
     sizes = ["num_seqs", "num_tokens", "pages_per_seq", "max_pages"]
@@ -62,7 +62,7 @@ def rotations(
     *,
     shared_memory: int,
 ) -> dict:
-    """The kernel that turns queries and keys, and writes to the KV cache."""
+    """Describes the kernel that rotates queries and keys, and writes to the KV cache."""
     tensors = pointers(dtype, "qkv key_cache value_cache") | {"cos_sin": "*fp32"}
     tensors |= pointers(norms or "fp32", "query_norm key_norm")
     block = 1 << (size // 2 - 1).bit_length()
@@ -85,7 +85,7 @@ def rotations(
 
 
 def residual_norms(dtype: str, size: int, *, has_update: bool = True, shared_memory: int) -> dict:
-    """The norm that takes a residual sum first."""
+    """Describes the norm that computes a residual sum first."""
     tensors = pointers(dtype, "normed residual update weight")
     block = 1 << (size - 1).bit_length()
     return {
@@ -102,7 +102,7 @@ def residual_norms(dtype: str, size: int, *, has_update: bool = True, shared_mem
 
 
 def products_of_few_rows(dtype: str, *, shared_memory: int) -> dict:
-    """The product of few tokens with a large weight."""
+    """Describes the product of few tokens with a large weight."""
     tensors = pointers(dtype, "output inputs weight")
     return {
         "arguments": tensors | dict.fromkeys(("num_tokens", "rows", "columns"), "i32"),
@@ -119,7 +119,7 @@ def products_of_few_rows(dtype: str, *, shared_memory: int) -> dict:
 
 
 def mlp_gates(dtype: str, size: int, gelu: bool = False, *, shared_memory: int) -> dict:
-    """The gates of an MLP."""
+    """Describes the gates of an MLP."""
     tensors = pointers(dtype, "output gate_up")
     block = min(1 << (size - 1).bit_length(), silu_and_mul.TILE)
     return {
@@ -136,7 +136,7 @@ def mlp_gates(dtype: str, size: int, gelu: bool = False, *, shared_memory: int) 
 
 
 def reading(*, shared_memory: int) -> dict:
-    """Of all weights."""
+    """Describes the kernel that reads all weights."""
     return {
         "arguments": pointers("i32", "numbers seen") | {"num_blocks": "i32"},
         "aligned": ["numbers", "seen"],

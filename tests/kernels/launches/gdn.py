@@ -1,4 +1,4 @@
-"""How the kernels of `solutions.gdn` are launched, but for those of the chunked rule."""
+"""The launches of the kernels of `solutions.gdn`, except those of the chunked rule."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
 
 
 def chunk_tables(*, shared_memory: int) -> dict:
-    """The scan kernel that makes both chunk tables."""
+    """Describes the scan kernel that makes both chunk tables."""
     tables = {"chunk_indices": "*i32", "chunk_offsets": "*i64", "cu_seqlens": "*i32"}
     return {
         "arguments": tables | dict.fromkeys(("num_rows", "num_seqs", "bisections"), "i32"),
@@ -20,7 +20,7 @@ def chunk_tables(*, shared_memory: int) -> dict:
 
 
 def chunk_cumsum(chunk_size: int, num_heads: int, *, shared_memory: int) -> dict:
-    """The running sums of one chunk."""
+    """Describes the running sums of one chunk."""
     tensors = {"out": "*fp32", "g": "*fp32"}
     return {
         "arguments": tensors | dict.fromkeys(("first", "length", "num_heads"), "i32"),
@@ -31,7 +31,7 @@ def chunk_cumsum(chunk_size: int, num_heads: int, *, shared_memory: int) -> dict
 
 
 def local_cumsum(chunk_size: int, num_heads: int, *, shared_memory: int) -> dict:
-    """The running sums of all chunks."""
+    """Describes the running sums of all chunks."""
     tensors = {"out": "*fp32", "g": "*fp32"}
     tables = dict.fromkeys(("cu_seqlens", "chunk_indices"), "*i32")
     return {
@@ -52,7 +52,7 @@ def gated_delta_steps(
     speculative: bool = False,
     shared_memory: int,
 ) -> dict:
-    """The gated delta rule token by token: a decode step, or one with drafted tokens."""
+    """Describes the gated delta rule token by token: a decode step, or one with drafted tokens."""
     tokens = dict.fromkeys(("o", "q", "k", "v"), f"*{dtype}")
     gates = {"g": "*fp32", "beta": "*fp32", "states": "*fp32" if states else f"*{dtype}"}
     tables = dict.fromkeys(("cu_seqlens", "state_indices", "num_accepted_tokens"), "*i32")
@@ -85,7 +85,7 @@ def gated_delta_steps(
 def convolution_update(
     dtype: str, width: int, *, speculative: bool = False, shared_memory: int
 ) -> dict:
-    """The convolution of a decode step, or of one with drafted tokens."""
+    """Describes the convolution of a decode step, or of one with drafted tokens."""
     tensors = ("output", "x", "weight", "bias", "conv_states")
     tables = ("state_indices", "query_start_loc", "num_accepted_tokens")
     sizes = ("num_tokens", "num_slots", "num_columns", "index_stride", "dim")
@@ -108,7 +108,7 @@ def convolution_update(
 
 
 def gates(dtype: str, *, shared_memory: int) -> dict:
-    """The kernel that makes both gates of the delta rule."""
+    """Describes the kernel that makes both gates of the delta rule."""
     projected = dict.fromkeys(("a", "b", "dt_bias"), f"*{dtype}")
     return {
         "arguments": dict.fromkeys(("g", "beta", "A_log"), "*fp32")
@@ -121,7 +121,7 @@ def gates(dtype: str, *, shared_memory: int) -> dict:
 
 
 def gated_norms(dtype: str, size: int, *, shared_memory: int) -> dict:
-    """The norm with an output gate: a program has a few heads."""
+    """Describes the norm with an output gate: a program has a few heads."""
     tensors = ("output", "x", "z", "weight")
     block = 1 << (size - 1).bit_length()
     return {

@@ -1,4 +1,4 @@
-"""How the kernels of the chunked delta rule are launched."""
+"""The launches of the kernels of the chunked delta rule."""
 
 from functools import partial
 
@@ -18,8 +18,8 @@ def chunk_launch(
     constants: dict,
     **options: int,
 ) -> dict:
-    """A launch of a kernel of the chunked delta rule, with products of `dtype`. All tensors and
-    numbers are aligned but the `varying` ones."""
+    """Describes a launch of a kernel of the chunked delta rule, with products of `dtype`. All
+    tensors and numbers are aligned, except the `varying` ones."""
     sizes = {name: "fp32" if name == "scale" else "i32" for name in numbers.split()}
     shared = {
         "GROUP": 2,
@@ -38,7 +38,7 @@ def chunk_launch(
 
 
 def chunk_solve(dtype: str, key_size: int, *, shared_memory: int) -> dict:
-    """What the tokens of a chunk owe one another."""
+    """Describes the kernel that solves for the interaction of a chunk's tokens."""
     vectors = "decays key_norms read_scales write_scales"
     launch = chunk_launch(
         dtype,
@@ -62,7 +62,8 @@ def state_pass(
     states: bool = True,
     shared_memory: int,
 ) -> dict:
-    """The states go through the chunks of their sequences: in a pool, or from zeros."""
+    """Describes the pass of the states through the chunks of their sequences: in a pool, or from
+    zeros."""
     scales = "read_scales write_scales"
     constants = dict.fromkeys(("HAS_INITIAL", "HAS_FLAGS", "IN_POOL", "STORE_FINAL"), states)
     return chunk_launch(
@@ -89,7 +90,7 @@ def state_pass(
 def chunk_output(
     dtype: str, key_size: int, value_size: int, *, normalize: bool = True, shared_memory: int
 ) -> dict:
-    """What the queries read, in the rule and as a single op."""
+    """Describes the outputs that the queries read, in the rule and as a single op."""
     return chunk_launch(
         dtype,
         pointers(dtype, "o q k states written")
@@ -108,7 +109,7 @@ def chunk_output(
 
 
 def scaled_dot_kkt(dtype: str, key_size: int, *, shared_memory: int) -> dict:
-    """The products of the keys of a chunk."""
+    """Describes the products of a chunk's keys."""
     return chunk_launch(
         dtype,
         pointers("fp32", "A g")
@@ -121,7 +122,7 @@ def scaled_dot_kkt(dtype: str, key_size: int, *, shared_memory: int) -> dict:
 
 
 def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
-    """The inverse of a chunk's triangle."""
+    """Describes the inverse of a chunk's triangle."""
     launch = chunk_launch(
         dtype,
         pointers(dtype, "inverse")
@@ -136,7 +137,8 @@ def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
 
 
 def w_u(dtype: str, size: int, *, decays: bool, shared_memory: int) -> dict:
-    """What the tokens of a chunk write, or correct, but for what they find."""
+    """Describes the kernel of w and u: what the tokens of a chunk write or correct, before the
+    state."""
     return chunk_launch(
         dtype,
         pointers(dtype, "out x beta inverse")
@@ -149,7 +151,7 @@ def w_u(dtype: str, size: int, *, decays: bool, shared_memory: int) -> dict:
 
 
 def chunk_states(dtype: str, key_size: int, value_size: int, *, shared_memory: int) -> dict:
-    """The single op in which the states go through the chunks."""
+    """Describes the single op that passes the states through the chunks."""
     return chunk_launch(
         dtype,
         pointers(dtype, "h v_new k w u")

@@ -1,4 +1,4 @@
-"""How the kernels of `solutions.offload` are launched."""
+"""The launches of the kernels of `solutions.offload`."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from .arguments import pointers
 
 
 def swapped_chunks(how: Launch, *, vector: bool, shared_memory: int) -> dict:
-    """Lists of pieces anywhere in memory, in one launch over all chunks."""
+    """Describes the copy of lists of pieces, in one launch over all chunks."""
     return {
         "arguments": descriptor_columns()
         | {"num_jobs": "i32", "stride": "i32", "chunks_per_job": "i32"},
@@ -26,7 +26,7 @@ def swapped_chunks(how: Launch, *, vector: bool, shared_memory: int) -> dict:
 
 
 def swapped_jobs(bytes_per_chunk: int, *, shared_memory: int) -> dict:
-    """The same lists, a piece for a program."""
+    """Describes the copy of such lists with a program for each piece."""
     return {
         "arguments": descriptor_columns() | {"num_jobs": "i32"},
         "aligned": [],
@@ -36,7 +36,7 @@ def swapped_jobs(bytes_per_chunk: int, *, shared_memory: int) -> dict:
 
 
 def copied_piece(words: int, *, shared_memory: int) -> dict:
-    """One piece, which the host knows."""
+    """Describes the copy of one piece, which the host knows."""
     return {
         "arguments": {"source": "i64", "target": "i64", "num_words": "i32"},
         "aligned": [],

@@ -1,4 +1,4 @@
-"""How the kernels of `solutions.pinned_h2d` are launched."""
+"""The launches of the kernels of `solutions.pinned_h2d`."""
 
 from functools import partial
 
@@ -20,8 +20,8 @@ def attention(
     max_query_len: int = 512,
     shared_memory: int,
 ) -> dict:
-    """One way to launch the attention kernel: types of its arguments, its constants, its tile, and
-    whether its products are for the tensor cores. (A kernel without products leaves that out.)"""
+    """Describes a launch of the attention kernel: types of its arguments, its constants, its tile,
+    and whether its products run on tensor cores. (A kernel without products leaves that out.)"""
     tile = choose_tile(DTYPES[dtype], head_size, group, max_query_len, shared_memory)
     tensors = dict.fromkeys(("output", "query", "key_cache", "value_cache"), f"*{dtype}")
     tables = dict.fromkeys(("block_table", "seq_lens", "query_start_loc", "ranges"), "*i32")

@@ -1,7 +1,7 @@
-"""Ordinary programs, 5 to 30 lines of PyTorch each, of which sim counts what a GPU would do.
+"""Ordinary programs, 5 to 30 lines of PyTorch each, for which sim counts what a GPU would do.
 
-A program is given the accelerator and its device, prepares its inputs, and returns the function
-that is recorded.
+A program gets the accelerator and its device, prepares its inputs, and returns the function that is
+recorded.
 """
 
 import inspect
@@ -27,4 +27,4 @@ PROGRAMS: dict[str, dict[str, Callable]] = {
     }
     for subject, module in MODULES.items()
 }
-"""By subject and name."""
+"""The programs, by subject and name."""

@@ -1,4 +1,4 @@
-"""KV caches, masks, pages and ragged batches."""
+"""Programs with KV caches, masks, pages and ragged batches."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Uploads, downloads, and tensors that are made of numbers."""
+"""Programs with uploads, downloads, and tensors made of numbers."""
 
 import numpy as np
 import torch

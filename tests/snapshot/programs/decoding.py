@@ -1,4 +1,4 @@
-"""Sampling, and what follows a sampled token."""
+"""Programs that sample, and use a sampled token."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Python that asks the device for values."""
+"""Programs whose Python code reads values from the device."""
 
 import io
 

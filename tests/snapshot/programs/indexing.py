@@ -1,4 +1,4 @@
-"""Indexing, sorting, scattering, and routing to experts."""
+"""Programs with indexing, sorting, scattering, and routing to experts."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""What the programs begin with: seeded on the CPU, so that every device sees the same values."""
+"""The inputs of the programs: seeded on the CPU, so that every device sees the same values."""
 
 import torch
 from torch import nn

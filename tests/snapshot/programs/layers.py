@@ -1,4 +1,4 @@
-"""Layers of models, and algorithms of a few lines."""
+"""Programs with layers of models, and algorithms of a few lines."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Training steps, checkpoints and random numbers."""
+"""Programs with training steps, checkpoints and random numbers."""
 
 import copy
 import io
@@ -42,7 +42,7 @@ def training_step_adamw_loop(accelerator, device):
 
 
 def training_step_adamw_default(accelerator, device):
-    """Whatever PyTorch takes for this device: foreach on CUDA."""
+    """Uses PyTorch's default implementation for the device: foreach on CUDA."""
     model = little_model(device)
     x, y = cpu_rand(6, 8).to(device), cpu_ints(3, (6,)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
