@@ -1,17 +1,17 @@
-"""Tests that go deep: `make test` runs a slice of each, or none of it, `make test-deep` all of it.
+"""Deep tests: `make test` runs a slice of each, or none of it; `make test-deep` runs all of it.
 
     @pytest.mark.deep(15)
     @pytest.mark.parametrize("optimizations", Optimizations.combinations(), ids=str)
     def test_every_combination_...
 
-`make test` runs the second of every 15 parametrisations, always the same ones. (Not the first,
-which often has nothing in it; and 15, since of these 32 it takes three, with every flag on and off
-and all of them on. Every 8th would leave three flags as they are.) Without a number `make test`
-leaves the test out, or the one parametrisation that is marked:
+`make test` runs the second of every 15 parametrisations, always the same ones. (The first one is
+often empty. With 15, three of these 32 are run, with every flag on and off and all of them on. With
+8, three flags would never change.) Without a number `make test` leaves out the test, or only the
+marked parametrisation:
 
     @pytest.mark.parametrize("chapter", ["01", pytest.param("02", marks=pytest.mark.deep)])
 
-Whoever asks for tests by their ids gets each of them, so a failure can be run again by its name.
+A test that is requested by its id always runs, so a failure can be run again by its name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`debubble syncs SCRIPT`: what it prints, writes and exits with."""
+"""The command `debubble syncs SCRIPT`: its output, its files and its exit code."""
 
 import json
 import os

@@ -64,7 +64,7 @@ def tiny_prefixes():
 
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
-    """(folder, what was printed) of a quick run on a tiny model, and two of the variants."""
+    """Returns (folder, printed text) of a quick run on a tiny model, with two of the variants."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     preset = tiny(accelerator.modelled)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):

@@ -1,4 +1,4 @@
-"""What the benchmark asks of engines: it fits, it is new each time, and it is what it claims."""
+"""The benchmark's loads on engines: they fit, are new each time, and are what they claim."""
 
 from collections import deque
 from dataclasses import replace

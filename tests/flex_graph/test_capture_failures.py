@@ -191,7 +191,7 @@ def test_another_try_captures_what_failed(accelerator, monkeypatch):
 
 
 def test_a_failed_capture_keeps_no_memory(accelerator):
-    """Its error keeps no memory either, although it has a traceback."""
+    """The capture's error keeps no memory either, although it has a traceback."""
     made = []
 
     class MakesMemory(AttentionOnly):

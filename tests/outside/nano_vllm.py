@@ -19,7 +19,8 @@ import torch.nn.functional as F
 
 REQUESTS, TOKENS = 8, 32
 DTYPE = torch.float16
-"""Its norms write in place into what `.float()` gives them: of halves a copy, of fp32 the input."""
+"""The type in which nano-vllm's norms are right: they write in place into the result of `.float()`,
+which is a copy of fp16 but the input itself of fp32."""
 
 
 def flash_attn_varlen_func(

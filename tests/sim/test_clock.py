@@ -95,7 +95,7 @@ def test_a_wait_lasts_until_the_queue_is_empty(accelerator):
 
 
 def test_a_small_pageable_copy_lets_the_host_go_and_a_large_one_holds_it(accelerator):
-    """On GPUs the host spends a quarter of a millisecond on 2 MiB, and then continues."""
+    """The host spends a quarter of a millisecond on 2 MiB on GPUs, and then continues."""
     ends = {}
     for kib in (1, 2048, 2080):
         with debubble.record(accelerator) as timeline:

@@ -161,7 +161,7 @@ def test_a_store_by_a_kernel_is_poison_until_it_is_done(accelerator, memory):
 
 
 def test_what_a_kernel_leaves_of_its_targets_stays_as_it_was(accelerator, memory):
-    """It copies whole words only: of 12 bytes the last 4 are not written."""
+    """The kernel copies only whole words: the last 4 of 12 bytes are not written."""
     memory.device.fill_(9)
     descriptors = columns(memory.device, [1], memory.host, [4], nbytes=12)
     swap(descriptors)

@@ -156,7 +156,7 @@ def test_pinned_memory_that_is_interrupted_can_be_used_again(accelerator, first)
         with contextlib.suppress(KeyboardInterrupt):
             start()
         held.clear()
-        lines.error = None  # Its traceback holds what was about to be pinned.
+        lines.error = None  # The error's traceback holds what was about to be pinned.
         if not tensor.is_pinned():
             pinning.register(address, nbytes)
         pinning.unregister(address)

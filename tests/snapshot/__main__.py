@@ -1,4 +1,4 @@
-"""`python -m tests.snapshot`: takes the snapshot, or PARTs of it, of the source as it is.
+"""`python -m tests.snapshot`: takes the snapshot of the source, or PARTs of it.
 
 The counts are sim's: on a machine with a GPU, set DEBUBBLE_DEVICE=sim.
 """

@@ -61,7 +61,8 @@ class Batch:
         return replace(self, lengths=[1], has_state=[has_state], x=self.x[token : token + 1])
 
     def expected(self):
-        """(output, conv_states): sequence by sequence, token by token, tap by tap."""
+        """Returns (output, conv_states), computed sequence by sequence, token by token, tap by
+        tap."""
         output, conv_states = np.zeros_like(self.x), self.conv_states.copy()
         dim, width = self.weight.shape
         sequences = zip(self.starts, self.lengths, self.slots, self.has_state, strict=False)
@@ -81,7 +82,7 @@ class Batch:
         return output, conv_states
 
     def on(self, accelerator, dtype=torch.float32):
-        """The arguments of causal_conv1d_fn, without the metadata."""
+        """Returns the arguments of causal_conv1d_fn, without the metadata."""
 
         def send(array):
             sent = None if array is None else torch.from_numpy(array).to(accelerator.device)
@@ -111,7 +112,7 @@ def expect_convolved(accelerator, module, batch, args=None, tolerance=1e-5):
 
 
 def expect_close(found, right, tolerance=1e-5):
-    """Output and conv_states, on the device, and as they should be."""
+    """Checks (output, conv_states) on the device against the expected arrays."""
     for tensor, array in zip(found, right, strict=True):
         in_float32 = tensor.cpu().float().numpy()
         np.testing.assert_allclose(in_float32, array, rtol=tolerance, atol=tolerance)

@@ -1,4 +1,4 @@
-"""async_tensor_h2d."""
+"""The upload function async_tensor_h2d."""
 
 import numpy as np
 import pytest

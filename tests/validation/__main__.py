@@ -1,8 +1,9 @@
-"""`python -m tests.validation`: tests, katas, chapters and benchmarks on this machine, recorded.
+"""`python -m tests.validation`: runs tests, katas, chapters and benchmarks here, and records the
+results.
 
-Parts without a result run first, then those whose result is oldest. `--minutes` takes as many of
-them as fit. The record is written after every part, so a run that is cut short keeps what it got
-through, and the next run goes on from there. The exit code is 1 if a part failed.
+Parts without a result run first, then those whose result is oldest. `--minutes` runs as many of
+them as fit. The record is written after every part, so an interrupted run keeps its finished parts,
+and the next run continues from there. The exit code is 1 if a part failed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of a validation: what each runs, and beside what it may run."""
+"""The parts of a validation: what each runs, and which parts may run side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A validation's record: dated evidence, part by part, of what one kind of GPU said.
+"""A validation's record: dated evidence from one kind of GPU, part by part.
 
 A part keeps its result until it runs again. The result says when it ran, on which card and commit,
 with which versions, and how long that host takes for a launch.

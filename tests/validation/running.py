@@ -1,4 +1,4 @@
-"""Runs parts: those that measure one after another, the others side by side on one device."""
+"""Runs parts: measurements one after another, and all other parts side by side on one device."""
 
 from __future__ import annotations
 

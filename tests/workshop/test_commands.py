@@ -1,4 +1,4 @@
-"""`debubble reset`, `hint` and `check` on the command line."""
+"""The commands `debubble reset`, `hint` and `check`."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Queues all copies first, each with an event behind it, and then kernel after kernel."""
+"""Queues all copies first, with an event after each, and then kernel after kernel."""
 
 
 def run_batches(batches, compute):

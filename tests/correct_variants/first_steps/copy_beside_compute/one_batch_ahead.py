@@ -1,4 +1,4 @@
-"""Lets each stream wait for the other one, a batch ahead, and hands memory on by record_stream."""
+"""Copies one batch ahead of the computation, and keeps memory by record_stream."""
 
 
 def run_batches(batches, compute):

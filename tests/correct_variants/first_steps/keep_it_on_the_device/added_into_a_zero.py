@@ -1,4 +1,4 @@
-"""Adds into a zero of its own on the device, and divides there."""
+"""Adds to its own zero on the device, and divides there."""
 
 
 def mean_loss(losses):

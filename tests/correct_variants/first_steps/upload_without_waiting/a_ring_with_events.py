@@ -1,4 +1,4 @@
-"""Takes four pinned buffers in turn, and waits for a buffer's last copy where it is not done."""
+"""Takes four pinned buffers in turn, and waits for a buffer's last copy if it is not done."""
 
 from itertools import cycle
 

@@ -1,4 +1,4 @@
-"""Pins what was made in ordinary memory, and copies into a tensor of the device."""
+"""Pins a tensor that was made in ordinary memory, and copies it to a tensor on the device."""
 
 
 def upload_tokens(token_ids):

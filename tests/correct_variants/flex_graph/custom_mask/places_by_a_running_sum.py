@@ -1,4 +1,4 @@
-"""Scatters each needed page to its place in a running sum, and all others behind."""
+"""Scatters each needed page to its place in a running sum, and all other pages after them."""
 
 
 class LayerMasks(LayerMasks):

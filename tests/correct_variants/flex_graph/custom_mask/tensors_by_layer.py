@@ -1,4 +1,4 @@
-"""Keeps for each layer the lists of its mask, which it makes with a class of its own."""
+"""Keeps the lists of each layer's mask, which its own class makes."""
 
 
 class Lists:

@@ -1,4 +1,4 @@
-"""Finds each token's request by marks where requests begin, summed up; hands back a new tuple."""
+"""Finds each token's request by marks where requests begin, summed up; returns a new tuple."""
 
 
 def persistent_metadata(buffers, query_start_loc, seq_lens, pages):

@@ -1,4 +1,4 @@
-"""Writes the step first, and then fills the slices behind it."""
+"""Writes the step first, and then fills the slices after it."""
 
 
 def persistent_metadata(buffers, query_start_loc, seq_lens, pages):

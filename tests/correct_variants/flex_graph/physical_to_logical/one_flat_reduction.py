@@ -1,4 +1,4 @@
-"""Scatters into one flat table, with places counted from 1 and zeros that the rest is."""
+"""Scatters into one flat table of zeros, with places counted from 1."""
 
 
 def physical_to_logical_mapping(block_table, seq_lens, block_size, num_gpu_blocks):

@@ -1,4 +1,4 @@
-"""Lays the arrays without gaps into fresh pinned memory, and copies all of it."""
+"""Packs the arrays without gaps into fresh pinned memory, and copies it as a whole."""
 
 from debubble.accelerator import current
 

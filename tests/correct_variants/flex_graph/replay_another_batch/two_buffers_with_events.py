@@ -1,4 +1,4 @@
-"""Keeps views by name, and takes two pinned buffers in turn, each with an event behind its copy."""
+"""Keeps views by name, and takes two pinned buffers in turn, with an event after each copy."""
 
 from debubble.accelerator import current
 

@@ -1,4 +1,4 @@
-"""Marks which chunks there are in a grid of sequences and chunks, and asks where it is true."""
+"""Marks existing chunks in a grid of sequences and chunks, and reads where the grid is true."""
 
 from debubble.accelerator import current
 

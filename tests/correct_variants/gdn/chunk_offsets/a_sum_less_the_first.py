@@ -1,4 +1,4 @@
-"""Sums in float64, which holds such numbers exactly, behind an empty chunk."""
+"""Sums in float64, which is exact for such numbers, after an empty chunk."""
 
 
 def prepare_chunk_offsets(cu_seqlens, chunk_size=64):

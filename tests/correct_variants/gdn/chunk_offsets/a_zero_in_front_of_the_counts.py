@@ -1,4 +1,4 @@
-"""Puts the zero in front of the counts, and sums all of it."""
+"""Puts the zero before the counts, and sums all of them."""
 
 
 def prepare_chunk_offsets(cu_seqlens, chunk_size=64):

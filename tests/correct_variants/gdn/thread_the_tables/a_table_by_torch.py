@@ -1,4 +1,4 @@
-"""Makes the table with torch's own operators, and hands it to the stages by name."""
+"""Makes the table with torch's own operators, and passes it to the stages by name."""
 
 from debubble.accelerator import current
 

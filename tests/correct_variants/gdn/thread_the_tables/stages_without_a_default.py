@@ -1,4 +1,4 @@
-"""Settles in the op what the table is, and has the stages make it only when called alone."""
+"""Chooses the table in the op, and makes it in the stages only if they are called alone."""
 
 
 def table_of(cu_seqlens, given):

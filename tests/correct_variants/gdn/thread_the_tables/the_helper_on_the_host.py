@@ -1,4 +1,4 @@
-"""Gives the helper the starts of the host, and pins its table."""
+"""Passes the host's starts to the helper, and pins its table."""
 
 from debubble.accelerator import current
 

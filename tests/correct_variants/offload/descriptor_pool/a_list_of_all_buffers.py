@@ -1,4 +1,4 @@
-"""Keeps all buffers in one list, each with its event or whether it is taken."""
+"""Keeps all buffers in one list, each with its event or a mark that it is taken."""
 
 TAKEN, FREE = "taken", "free"
 

@@ -1,4 +1,4 @@
-"""Is an object that is called, and compares two times."""
+"""Returns a callable object that compares two times."""
 
 
 class select_path:

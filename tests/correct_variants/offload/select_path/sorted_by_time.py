@@ -1,4 +1,4 @@
-"""Takes the paths out that can't, and sorts the others by their time."""
+"""Removes the paths that can't copy the list, and sorts the rest by time."""
 
 
 def select_path(page_sizes, paths, time_us):

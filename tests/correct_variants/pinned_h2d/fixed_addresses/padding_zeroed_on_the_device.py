@@ -1,4 +1,4 @@
-"""Copies the rows of the step, and zeroes those behind them on the device."""
+"""Copies the rows of the step, and zeroes the rows after them on the device."""
 
 
 class PrefixRangeBuffer(PrefixRangeBuffer):

@@ -1,4 +1,4 @@
-"""Gives `upload` only the requests that have spans, and asks first whether any of them counts."""
+"""Passes only requests with spans to `upload`, after a check that any of them counts."""
 
 
 def range_tensors_by_micro_batch(ranges, batches, upload):

@@ -1,4 +1,4 @@
-"""Remembers within the step what was uploaded for which micro-batch."""
+"""Caches each micro-batch's upload within the step."""
 
 from .ranges import spans_of
 

@@ -1,4 +1,4 @@
-"""Sends flat places in one pinned tensor, and scatters a number that a kernel is handed."""
+"""Sends flat places in one pinned tensor, and scatters a number that is a kernel's argument."""
 
 from debubble.accelerator import current
 

@@ -1,4 +1,4 @@
-"""Joins the sampled column and what was sent, transposed back from counts and ids by column."""
+"""Joins the sampled column and the upload, transposed back from counts and ids by column."""
 
 from debubble.accelerator import current
 

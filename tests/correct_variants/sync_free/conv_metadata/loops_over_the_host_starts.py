@@ -1,4 +1,4 @@
-"""Loops over the sequences on the host, and sends both tables behind one another."""
+"""Loops over the sequences on the host, and sends both tables one after the other."""
 
 from debubble.accelerator import current
 

@@ -1,4 +1,4 @@
-"""Fills four slices on the device, each with a number that a kernel is handed."""
+"""Fills four slices on the device, each with a number that is a kernel's argument."""
 
 import torch
 

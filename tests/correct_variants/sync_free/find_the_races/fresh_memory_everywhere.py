@@ -1,4 +1,4 @@
-"""Has no ring: pins the positions anew in each step, and keeps the tokens with their event."""
+"""Has no ring: pins the positions again in each step, and keeps the tokens with their event."""
 
 
 class DecodeLoop(DecodeLoop):

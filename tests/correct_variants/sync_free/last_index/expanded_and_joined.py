@@ -1,4 +1,4 @@
-"""Joins the indices and a last one that is expanded, and copies that over the buffer."""
+"""Joins the indices and the expanded last index, and copies them over the buffer."""
 
 
 def _prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded):

@@ -1,4 +1,4 @@
-"""Keeps a clone in any case, and copies the last one into the tail as a row of one."""
+"""Always keeps a clone, and copies the last index into the tail as a row of one."""
 
 
 def _prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded):

@@ -1,4 +1,4 @@
-"""Writes one call's ids behind another's in a large pinned buffer, and begins anew at its end.
+"""Writes each call's ids after the last call's in a large pinned buffer, and restarts at its end.
 
 fails: test_uploads_in_a_row_all_arrive
 says: overwritten

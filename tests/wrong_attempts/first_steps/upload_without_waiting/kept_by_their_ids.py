@@ -1,4 +1,4 @@
-"""Keeps what it has sent, by the ids, in case that they come again.
+"""Keeps sent tensors by their ids, in case the ids come again.
 
 fails: test_uploads_in_a_row_all_arrive
 says: still has 100 tensors after the calls of this test

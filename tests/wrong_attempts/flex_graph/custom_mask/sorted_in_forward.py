@@ -1,4 +1,4 @@
-"""Sorts instead of asking, and still does it in each layer's forward.
+"""Sorts instead of calling `nonzero`, but still in each layer's forward.
 
 fails: test_a_forward_queues_nothing
 fails: test_layers_with_the_same_mask_share_their_lists

@@ -1,4 +1,4 @@
-"""Makes lengths of the starts where they lie, and starts of the lengths afterwards.
+"""Turns the starts into lengths in place, and back into starts afterwards.
 
 fails: test_each_step_has_its_own_offsets
 says: wrote to it, and then what was there before

@@ -1,4 +1,4 @@
-"""Remembers which path was the fastest for so many pieces, whatever their size.
+"""Remembers the fastest path for a number of pieces, whatever their size.
 
 fails: test_lists_of_one_length_may_take_other_paths
 says: choose in each call

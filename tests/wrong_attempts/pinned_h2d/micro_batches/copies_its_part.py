@@ -1,4 +1,4 @@
-"""Gives each micro-batch a copy of its rows, so that it can't change those of another.
+"""Gives each micro-batch a copy of its rows, so that it can't change another's rows.
 
 fails: test_nobody_waits
 says: slicing and `split` copy nothing

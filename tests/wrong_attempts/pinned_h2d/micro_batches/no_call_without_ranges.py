@@ -1,4 +1,4 @@
-"""Calls `upload` only where a range matters.
+"""Calls `upload` only if a range matters.
 
 fails: test_a_step_that_only_decodes_uploads_nothing
 says: it is called once in every step

@@ -1,4 +1,4 @@
-"""Keeps the tensor of all ranges that it has seen, by what they say.
+"""Keeps the tensors of all seen ranges, by their contents.
 
 fails: test_steps_in_a_row_all_arrive
 says: still has 100 tensors after the calls of this test

@@ -1,4 +1,4 @@
-"""Keeps the row numbers that it has sent, in case that they come again.
+"""Keeps the sent row numbers, in case they come again.
 
 fails: test_each_of_many_calls_in_flight_clears_its_own_rows
 says: still has 100 tensors after the calls of this test

@@ -1,4 +1,4 @@
-"""Scatters zeros along the columns, which a table of another form has not.
+"""Scatters zeros along the columns, which a table of a different shape doesn't have.
 
 fails: test_tables_may_have_any_dimensions_and_many_rows
 says: IndexError

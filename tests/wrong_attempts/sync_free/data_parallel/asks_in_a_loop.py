@@ -1,4 +1,4 @@
-"""Waits by asking again and again whether the values are there.
+"""Polls until the values have arrived.
 
 fails: test_what_is_not_there_yet_is_waited_for
 may fail: test_steps_in_a_row_are_all_read_right

@@ -1,4 +1,4 @@
-"""Starts the copy, and hands out its target without waiting.
+"""Starts the copy, and returns its target without waiting.
 
 fails: test_what_is_not_there_yet_is_waited_for
 may fail: test_it_does_not_wait_for_the_model

@@ -1,4 +1,4 @@
-"""Keeps a clone, and leaves zeros where the indices were, since nobody should read them any more.
+"""Keeps a clone, and leaves zeros where the indices were, since no code should read them any more.
 
 fails: test_the_last_index_is_repeated
 says: `logits_indices`, which belongs to the caller
