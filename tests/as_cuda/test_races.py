@@ -1,6 +1,7 @@
 """Races: right programs have none, and in wrong programs both lines are named.
 
-`reported` has races from public issues, `wrong` one of each kind that we know.
+`reported` has races from public issues, `wrong` one of each kind that we know. `wrong_blind` and
+`right_blind` were written by somebody who had never seen what finds the races.
 """
 
 import inspect
@@ -9,19 +10,28 @@ import pytest
 
 import debubble
 
-from .races import reported, right, wrong
+from .races import reported, right, right_blind, wrong, wrong_blind
 
 pytestmark = pytest.mark.sim
 
 UNPROVEN = {
     "buffer_asked_for_here_and_written_there",
+    "checkpoint_thread_vs_training",
     "embeddings_offloaded_and_resized",
     "gradients_of_graphed_callables_summed_later",
     "graph_whose_outputs_are_kept_as_views",
     "graphed_callable_called_twice_before_its_outputs_are_compared",
+    "numpy_view_read_before_done",
+    "storage_resized_to_zero_in_use",
     "upload_into_a_buffer_of_another_stream",
 }
 """The programs whose races are not found."""
+OTHER_LINES = {
+    "captured_download_read_without_sync": "the copy inside the capture, not the replay",
+    "captured_upload_source_refilled": "the copy inside the capture, not the replay",
+    "pinned_refilled_through_numpy": "no line for what NumPy writes",
+}
+"""What the hazards of a program name instead of a marked line."""
 
 
 def programs_of(module):
@@ -33,7 +43,8 @@ def programs_of(module):
     ]
 
 
-RIGHT, WRONG = programs_of(right), [*programs_of(wrong), *programs_of(reported)]
+RIGHT = [*programs_of(right), *programs_of(right_blind)]
+WRONG = [program for module in (wrong, reported, wrong_blind) for program in programs_of(module)]
 
 
 @pytest.fixture
@@ -57,6 +68,8 @@ def test_of_a_wrong_program_both_lines_are_named(program, hazards_of, request):
         request.applymarker(pytest.mark.xfail(strict=True))
     hazards = hazards_of(program)
     assert hazards
+    if program.__name__ in OTHER_LINES:
+        return
     text = inspect.getsource(program)
     for side in ("first", "second"):
         if f"# {side}" in text or f" {side}\n" in text:

@@ -129,6 +129,10 @@ class SimDevice:
         """Adds a stream, whose number must be `number_of_streams`."""
         self._streams.append(stream)
 
+    def stream_number(self, number: int) -> SimStream:
+        """Returns a stream by its number. Raises IndexError if there is none."""
+        return self._streams[number]
+
     @property
     def default_stream(self) -> SimStream:
         return self._default_stream

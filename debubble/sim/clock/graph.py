@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from weakref import ref
 
 import torch
 
@@ -13,6 +14,7 @@ from debubble.contract.source_line import SourceLine, source_line
 from debubble.rules.action import kernel
 from debubble.timeline.event import Hazard
 
+from ..memory.blocks import Block
 from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.tape import Tape, poison
 from .device import SimDevice
@@ -28,10 +30,16 @@ class SimGraph:
 
     def __init__(self, device: SimDevice) -> None:
         self.device = device
+        self.pool: Block | None = None
+        """The memory that this graph's work and that of other graphs may both use, if there is
+        any."""
         self._tape: Tape | None = None
         self._uses: list[GraphUse] = []
         self._freed: list[Hazard] = []
         self._watchers: list[_InputWatcher] = []
+        self._launched: dict[int, int] = {}
+        self._ends_at = 0.0
+        """What was queued up to the end of the last replay, by stream, and when that ends."""
 
     @contextmanager
     def capture(self) -> Iterator[None]:
@@ -57,18 +65,25 @@ class SimGraph:
             for made in (*tape.blank, *(output for step in tape.steps for output in step.outputs)):
                 poison(made)
             self._uses = uses_of(tape)
+            if self.pool is not None:
+                self._uses.append(GraphUse(ref(self.pool), None, True))
             self._watch_inputs(tape)
         self._tape = tape
 
     def replay(self) -> None:
-        """Runs all captured work as one launch. Raises CaptureError if nothing is captured."""
+        """Runs all captured work as one launch, after an earlier one of this graph, on whatever
+        stream that was. Raises CaptureError if nothing is captured."""
         if self._tape is None:
             raise CaptureError(IS_EMPTY)
         # Reported before the replay, because a replay on freed memory may raise halfway.
         self.device.hazards.extend(self._tape.hazards)
         self.device.hazards.extend(self._freed)
+        stream = self.device.current_stream()
+        stream.learn(self._launched)
+        stream.free_at = max(stream.free_at, self._ends_at)
         try:
             self.device.replay(self._tape.steps, self._uses)
+            self._launched, self._ends_at = stream.knowledge(), stream.free_at
         except IllegalMemoryAccess as error:
             if self._freed:
                 error.why = str(self._freed_for(error.launched_at))

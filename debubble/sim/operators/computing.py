@@ -58,6 +58,12 @@ LARGE_PRODUCT = 1 << 16
 """The number of elements from which on a factor counts as large."""
 
 
+NORMALISATION = "native_batch_norm"
+UPDATES = {NORMALISATION: slice(3, 5), "batch_norm_update_stats": slice(1, 3)}
+"""The arguments that an operator writes although its schema doesn't say so: running statistics,
+which the normalisation of a batch updates in training alone."""
+
+
 class Computation:
     """An operator overload on sim: created once, then called for every use."""
 
@@ -86,6 +92,7 @@ class Computation:
         self.widened = types_to_widen(self.name)
         self.rule = rule_of(self.name)
         self.is_measured = is_measured(self.name)
+        self.updates = UPDATES.get(self.name)
         is_a_question = bool(schema.returns) and not schema.is_mutable
         if (
             self.rule is ONE_KERNEL
@@ -128,6 +135,8 @@ class Computation:
         elif self.name in WRITTEN:
             plain = partial(self.func, *cpu_args, **cpu_kwargs)
             call = noting_losses(self.device, self.name, plain, cpu_args, cpu_kwargs)
+        if self.updates is not None and (self.name != NORMALISATION or args[5]):
+            written = [*written, *(t for t in args[self.updates] if isinstance(t, SimTensor))]
         chosen = None if self.whole else self._chosen(args, cpu_args)
         out = self.compute(effects, cpu_args, cpu_kwargs, on_device, written, call, chosen)
         for tensor in written:

@@ -53,7 +53,8 @@ def execute(device: SimDevice, operation: Operation) -> Any:
     out = operation.call()
     actions = operation.actions(out)
     if journal is not None:
-        journal.append(_step(device, operation, out, actions))
+        # Without its uses, which would keep freed memory from being given back.
+        journal.append(_step(device, operation, out, actions, []))
     device.perform(actions, operation.reads, operation.writes, operation.whole, operation.chosen)
     return out
 
@@ -61,7 +62,8 @@ def execute(device: SimDevice, operation: Operation) -> Any:
 def _capture(device: SimDevice, tape: Tape, operation: Operation) -> Any:
     tape.will_write(tensor.data_on_cpu for tensor in operation.writes)
     out = operation.call() if operation.has_result else None
-    step = _step(device, operation, out, operation.actions(out))
+    used = uses(operation.reads, operation.writes, operation.whole, operation.chosen)
+    step = _step(device, operation, out, operation.actions(out), used)
     tape.append(step)
     device.captures(step)
     return out
@@ -107,7 +109,9 @@ def uses(
     ]
 
 
-def _step(device: SimDevice, operation: Operation, out: Any, actions: list[Action]) -> Step:
+def _step(
+    device: SimDevice, operation: Operation, out: Any, actions: list[Action], inputs: list[Use]
+) -> Step:
     outputs = flat_tensors(out) if operation.makes_memory else []
     drawn = [] if operation.repeatable else [*outputs, *(t.data_on_cpu for t in operation.writes)]
     return Step(
@@ -115,7 +119,7 @@ def _step(device: SimDevice, operation: Operation, out: Any, actions: list[Actio
         outputs,
         actions,
         device.source(),
-        uses(operation.reads, operation.writes, operation.whole, operation.chosen),
+        inputs,
         writes=[tensor.data_on_cpu for tensor in operation.writes],
         drawn=[(tensor, tensor.clone()) for tensor in drawn],
         chosen=operation.chosen,

@@ -265,16 +265,6 @@ def graph_whose_input_is_refilled_too_early():
     static.fill_(1)  # second
 
 
-def graph_replayed_on_two_streams():
-    x, streams = torch.zeros(4, device="cuda"), [torch.cuda.Stream(), torch.cuda.Stream()]
-    graph, _ = _captured(lambda: x.add_(1))
-    with torch.cuda.stream(streams[0]):
-        graph.replay()  # first
-    with torch.cuda.stream(streams[1]):
-        graph.replay()  # second
-    torch.cuda.synchronize()
-
-
 def graph_with_a_branch_that_does_not_fork():
     x, side, graph = torch.ones(4, device="cuda"), torch.cuda.Stream(), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

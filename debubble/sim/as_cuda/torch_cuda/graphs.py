@@ -5,19 +5,27 @@ from __future__ import annotations
 import itertools
 from contextlib import ExitStack
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 
 from ...clock.device import SimDevice
 from ...clock.graph import SimGraph
+from ...memory.blocks import DeviceBlock
 from ..refusing import refusing
 
 _pools = itertools.count(1)
+_memory: WeakValueDictionary[Any, DeviceBlock] = WeakValueDictionary()
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """Returns an id for a memory pool. Sim's graphs share no pool: each has its own memory."""
+    """Returns an id for a memory pool. Sim's graphs share no bytes of a pool, but replays of two
+    graphs of one pool count as writes to the same memory."""
     return 0, next(_pools)
+
+
+def _memory_of(pool: Any) -> DeviceBlock:
+    return _memory.setdefault(pool, DeviceBlock(torch.empty(1, device="meta")))
 
 
 class CUDAGraph:
@@ -32,6 +40,7 @@ class CUDAGraph:
         self, pool: Any = None, capture_error_mode: str = "global", *more: Any, **options: Any
     ) -> None:
         self._pool = pool or self._pool
+        self._graph.pool = _memory_of(self._pool)
         self._capture.enter_context(self._graph.capture())
 
     def capture_end(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+from functools import partial
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ import torch
 from debubble.contract.protocol import Accelerator
 
 from ...clock.device import SimDevice
+from ...memory.pinning import register, unregister
 from ..refusing import check_index, refusing, say_once
 from . import generators, memory, nothing
 from .graphs import CUDAGraph, graph, graph_pool_handle
@@ -34,6 +36,7 @@ KEPT = {
     "streams",
 }
 """Names that stay PyTorch's own: they need no GPU, or use the replacements made here."""
+NO_LIBRARY = "there is no library of CUDA's that could have made a stream"
 WHY = {
     "utilization": "a GPU's own counters are not modelled",
     "temperature": "a GPU's own counters are not modelled",
@@ -44,8 +47,8 @@ WHY = {
     "list_gpu_processes": "there is no driver to ask",
     "nccl": "sim is one GPU",
     "jiterator": "nothing is compiled for a GPU",
-    "ExternalStream": "there is no library of CUDA's that could have made a stream",
-    "get_stream_from_external": "there is no library of CUDA's that could have made a stream",
+    "ExternalStream": NO_LIBRARY,
+    "get_stream_from_external": NO_LIBRARY,
 }
 """The reason why a name can't be simulated. For all other refused names it is `ELSEWHERE`."""
 ELSEWHERE = "sim has no counterpart to this part of CUDA"
@@ -92,6 +95,8 @@ def cuda_names(accelerator: Accelerator, sim: SimDevice) -> dict[str, object]:
         "synchronize": lambda device=None: accelerator.synchronize(),
         "Stream": stream,
         "Event": type("Event", (Event,), of),
+        "ExternalStream": partial(_external, sim),
+        "get_stream_from_external": lambda data_ptr, device=None: _external(sim, data_ptr, device),
         "StreamContext": type("StreamContext", (StreamContext,), {}),
         "stream": StreamContext,
         "current_stream": lambda device=None: sim.current_stream(),
@@ -121,14 +126,51 @@ def cuda_names(accelerator: Accelerator, sim: SimDevice) -> dict[str, object]:
         "get_allocator_backend": lambda: "native",
         "default_generators": (torch.default_generator,),
         "_sleep": lambda cycles: accelerator.sleep(cycles / CYCLES_PER_US / 1e3),
-        "cudart": lambda: SimpleNamespace(
-            cudaProfilerStart=nothing.nothing, cudaProfilerStop=nothing.nothing
-        ),
+        "cudart": lambda: Runtime(gpu),
+        "check_error": nothing.nothing,
         **memory.FUNCTIONS,
         **generators.FUNCTIONS,
         **{f"{name}Tensor": _TensorType(name, (), {"dtype": t}) for name, t in DTYPES.items()},
     }
     return {**_refused(names), **names}
+
+
+class Runtime:
+    """The calls of CUDA's runtime that `torch.cuda.cudart()` offers. They return 0 for success."""
+
+    def __init__(self, gpu: str) -> None:
+        self.gpu = gpu
+
+    def cudaProfilerStart(self) -> int:
+        return 0
+
+    cudaProfilerStop = cudaProfilerStart
+
+    def cudaHostRegister(self, address: int, nbytes: int, flags: int = 0) -> int:
+        """Pins host memory. Raises RuntimeError where CUDA would return an error."""
+        register(address, nbytes)
+        return 0
+
+    def cudaHostUnregister(self, address: int) -> int:
+        """Unpins host memory. Raises RuntimeError if none was registered at `address`."""
+        unregister(address)
+        return 0
+
+    def cudaMemGetInfo(self, device: int = 0) -> tuple[int, int]:
+        return memory.mem_get_info(self.gpu)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cuda"):
+            raise AttributeError(name)
+        return refusing(f"torch.cuda.cudart().{name}", ELSEWHERE)
+
+
+def _external(sim: SimDevice, stream_ptr: int, device: Any = None) -> Any:
+    """Returns sim's own stream with that `cuda_stream`. Raises NotSimulated if there is none."""
+    check_index(index_of(device))
+    if not 0 <= stream_ptr < sim.number_of_streams:
+        return refusing("torch.cuda.ExternalStream", NO_LIBRARY)()
+    return sim.stream_number(stream_ptr)
 
 
 def _refused(known: dict[str, object]) -> dict[str, Callable[..., object]]:
