@@ -63,7 +63,7 @@ def warm_up_and_capture(
 class Captured(NamedTuple):
     graph: Graph
     output: torch.Tensor
-    """Where each replay leaves its result."""
+    """The tensor to which each replay writes its result."""
 
 
 # endregion

@@ -57,7 +57,8 @@ def build_prefill_metadata(
     num_prefill_tokens = int(prefill_lens.sum())
     if num_prefill_tokens == 0:
         return PrefillMetadata(num_decodes, num_prefills=0, num_prefill_tokens=0)
-    # Not those of the batch: the tokens of the prefills are numbered from their own first one.
+    # The starts differ from the batch's: the tokens of the prefills are numbered from the first
+    # of them.
     ends = prefill_lens.cumsum(0, dtype=torch.int32)
     starts = torch.nn.functional.pad(ends, (1, 0))
     return PrefillMetadata(
@@ -90,10 +91,10 @@ class GDNCommonMetadata:
     seq_lens_cpu: HostIntegers
     """The same numbers on the host."""
     state_indices: torch.Tensor
-    """[num_requests, 1 + most draft tokens] int32 on the device: the slots of a request's states.
-    A speculative request with d draft tokens leaves its states in the first 1 + d columns, and
-    goes on from the one that the last step's accepted tokens lead to, which may lie behind them:
-    all its slots stay. Any other request has column 0 alone; PAD_SLOT (-1) is no slot."""
+    """[num_requests, 1 + most draft tokens] int32 on the device: the slots of a request's states. A
+    speculative request with d draft tokens leaves its states in the first 1 + d columns, and
+    continues from the slot after the last step's accepted tokens, which may be a later column, so
+    it keeps all its slots. Any other request has only column 0; PAD_SLOT (-1) is no slot."""
     num_actual_tokens: int
     """Tokens of all requests together in this step."""
 

@@ -61,7 +61,7 @@ class SyncDetector(TorchDispatchMode):
 @contextmanager
 def allow_waits() -> Iterator[None]:
     """Declares the waits in this block intended: no detector of this thread notes them."""
-    # Nothing is let through yet.
+    # No wait is let through yet.
     yield
 
 

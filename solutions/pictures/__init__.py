@@ -1,1 +1,1 @@
-"""What the drawings of several chapters share."""
+"""Code that the drawings of several chapters share."""

@@ -22,7 +22,7 @@ PALE = 0.12
 
 @dataclass(frozen=True)
 class MachinePicture:
-    """What a Python program and a GPU have to do with one another."""
+    """A picture of a Python program, a GPU, and the queues between them."""
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""What the chapters' pictures share: a sheet to draw on with matplotlib, and its colours."""
+"""A sheet to draw the chapters' pictures on with matplotlib, and their colours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 INK, FAINT, GROUND = "#1f2933", "#6b7785", "#ffffff"
 SEQUENCE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5548a", "#4b3b8f")
-"""After Okabe and Ito, as in the timelines; each sequence's number is written beside it."""
+"""The palette of Okabe and Ito, as in the timelines; each sequence's number is written beside
+it."""
 BAR = 22
 """Height of a box."""
 DIGIT = 9
@@ -79,6 +80,6 @@ class Sheet:
                 self.label(left + width / 2, top + 15, word, colour=ink)
 
     def place_of(self, axes: Axes, x: float, y: float) -> tuple[float, float]:
-        """Where on the sheet a point of other axes lies."""
+        """Returns the place on the sheet of a point of other axes."""
         across, down = self.axes.transData.inverted().transform(axes.transData.transform((x, y)))
         return across, down

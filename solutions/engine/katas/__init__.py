@@ -1,1 +1,1 @@
-"""What only the exercise needs."""
+"""Code that only the exercise needs."""

@@ -35,7 +35,7 @@ class Inputs(NamedTuple):
     """The inputs of the layers in a step, for its T tokens and R requests: int64 on the device."""
 
     token_ids: torch.Tensor
-    """[T]; -1 for the token that the request sampled last."""
+    """[T]: the token ids; -1 for the token that the request sampled last."""
     positions: torch.Tensor
     """[T]: each token's position in its request."""
     rows: torch.Tensor
@@ -47,7 +47,7 @@ class Inputs(NamedTuple):
     slots: torch.Tensor
     """[R]"""
     images: torch.Tensor
-    """[R, MOST_IMAGES, 2]: first and last position."""
+    """[R, MOST_IMAGES, 2]: the first and last position of each image."""
     chunks: torch.Tensor
     """[NT, 2]: (request, chunk of its tokens), in order."""
 
@@ -102,7 +102,8 @@ class Engine:
         return SampledTokens(sampled[: len(requests)])
 
     def _capture_decode(self) -> None:
-        """For as many requests as there may be; a step writes its inputs to where this reads."""
+        """Captures a decode step for MOST_REQUESTS requests. A step writes its inputs to the memory
+        that the graph reads."""
         numbers, shapes = packed_inputs(padded([], MOST_REQUESTS, PADDING))
         self.decode_numbers = numbers.to(self.cache.device)
         inputs = unpacked(self.decode_numbers, shapes)

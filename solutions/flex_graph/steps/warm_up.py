@@ -13,7 +13,7 @@ from debubble.accelerator import Graph, current
 class Captured(NamedTuple):
     graph: Graph
     output: torch.Tensor
-    """Where each replay leaves its result."""
+    """The tensor to which each replay writes its result."""
 
 
 def warm_up_and_capture(

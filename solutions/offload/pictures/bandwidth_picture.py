@@ -1,4 +1,5 @@
-"""How fast small pieces are copied, by their size: a curve for each path, on logarithmic axes."""
+"""A picture of how fast small pieces are copied, by their size: a curve for each path, on
+logarithmic axes."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class DataParallelGroup:
         def give_up() -> None:
             gave_up.set()
             assert self.process_group is not None, "it is NCCL's"
-            # Without it the kernel would wait for ever, and the host with it.
+            # Otherwise the kernel would wait forever, and the host with it.
             self.process_group.abort()
 
         timer = threading.Timer(self.timeout_s - self._grace_s, give_up)

@@ -10,7 +10,7 @@ from ...rule.chunks import FLA_CHUNK_SIZE
 def prepare_chunk_indices(
     cu_seqlens: torch.Tensor, cu_seqlens_cpu: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[NT, 2] int32 on the device: (sequence, chunk in this sequence), in order."""
+    """Returns [NT, 2] int32 on the device: (sequence, chunk in this sequence), in order."""
     rows = []
     for sequence, length in enumerate(cu_seqlens.diff().tolist()):
         for chunk in range(-(-length // chunk_size)):

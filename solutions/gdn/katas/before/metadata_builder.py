@@ -26,7 +26,8 @@ def build_prefill_metadata(
     num_prefill_tokens = int(prefill_lens.sum())
     if num_prefill_tokens == 0:
         return PrefillMetadata(num_decodes, num_prefills=0, num_prefill_tokens=0)
-    # Not those of the batch: the tokens of the prefills are numbered from their own first one.
+    # The starts differ from the batch's: the tokens of the prefills are numbered from the first
+    # of them.
     ends = prefill_lens.cumsum(0, dtype=torch.int32)
     starts = torch.nn.functional.pad(ends, (1, 0))
     return PrefillMetadata(

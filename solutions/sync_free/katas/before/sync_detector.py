@@ -29,5 +29,5 @@ class SyncDetector(TorchDispatchMode):
 @contextmanager
 def allow_waits() -> Iterator[None]:
     """Has no effect yet: detectors note the waits in this block too."""
-    # Nothing is let through yet.
+    # No wait is let through yet.
     yield
