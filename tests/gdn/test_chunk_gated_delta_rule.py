@@ -111,7 +111,7 @@ def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm):
 @pytest.mark.parametrize("offset", [0, 3])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_parts_of_a_projection_of_more_tokens(accelerator, dtype, offset):
-    """Prefills lie so in a projection, after `offset` decodes."""
+    """The prefills of a batch are such parts of a projection, after `offset` decodes."""
     sequences = Sequences.random(accelerator, [3, 5], dtype=dtype)
     parts = sequences.in_one_projection(offset)
     assert not parts.q.is_contiguous()
