@@ -15,7 +15,6 @@ from .races import reported, right, right_blind, wrong, wrong_blind
 pytestmark = pytest.mark.sim
 
 UNPROVEN = {
-    "buffer_asked_for_here_and_written_there",
     "checkpoint_thread_vs_training",
     "embeddings_offloaded_and_resized",
     "gradients_of_graphed_callables_summed_later",
@@ -23,7 +22,6 @@ UNPROVEN = {
     "graphed_callable_called_twice_before_its_outputs_are_compared",
     "numpy_view_read_before_done",
     "storage_resized_to_zero_in_use",
-    "upload_into_a_buffer_of_another_stream",
 }
 """The programs whose races are not found."""
 OTHER_LINES = {

@@ -392,6 +392,12 @@ class SimDevice:
                 self.handing_out.given_back,
             )
             block.owner, block.returns = stream.number, given_back
+            if len(self._streams) > 1:
+                block.leaves = left = self.handing_out.left
+                if left:
+                    self.races.lies_where(
+                        block, self.handing_out.left_for(block, self.races.known_to_host)
+                    )
             if given_back:
                 known = self.races.known_to(stream)
                 self.handing_out.expect_unused(block, stream, known, self.source)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_GIVEN_BACK = 1024
 """The number of freed pieces that are remembered until they can be reused without a race."""
+MOST_LEFT = 64
+"""The number of freed pieces that are remembered for the next allocations on their own stream."""
 SMALL = 1 << 20
 """The largest size of a small request, in bytes. PyTorch serves those from separate memory."""
 
@@ -31,9 +33,23 @@ class HandingOut:
         self.given_back: deque[GivenBack] = deque(maxlen=MOST_GIVEN_BACK)
         """Freed blocks that work on another stream may still use."""
 
+        self.left: deque[GivenBack] = deque(maxlen=MOST_LEFT)
+        """Freed blocks that work on their own stream may still use."""
+
     def all_done(self) -> None:
         """Forgets all freed blocks, because the device has finished all queued work."""
         self.given_back.clear()
+        self.left.clear()
+
+    def left_for(self, block: Block, host_knows: Knowledge) -> Access | None:
+        """Returns the last access to freed memory that PyTorch may hand out as this block, and
+        forgets that memory. Returns None if there is none, or if the host knows that it is done."""
+        for memory in reversed(self.left):
+            if memory.owner == block.owner and _fits(block, memory.nbytes):
+                self.left.remove(memory)
+                (use,) = memory.uses
+                return use if host_knows(use.stream) < use.order else None
+        return None
 
     def expect_unused(
         self,

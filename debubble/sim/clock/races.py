@@ -73,7 +73,7 @@ class Races:
         for number, count in seen.items():
             self._host_seen[number] = max(count, self._host_seen.get(number, 0))
         if len(self._log):
-            self._log.host_saw(self._known_to_host)
+            self._log.host_saw(self.known_to_host)
 
     def by_tensors(
         self,
@@ -185,6 +185,7 @@ class Races:
             if matters and self._share_a_byte(block, other, did_write, where):
                 self._said.add(other)
                 verb = "written" if did_write else "read"
+                verb = verb if other is not block.left_by else LEFT
                 self._report(other, stream, access.source, verb, UNORDERED)
         if wrote:
             block.last_write, block.last_read = access, None
@@ -202,7 +203,7 @@ class Races:
         """
         if where is None and not other.says_where:
             return True
-        if other is block.made_by:
+        if other is block.made_by or other is block.left_by:
             return True
         if block.log is not None:
             theirs = [self._log.ranges_by(other, did_write)]
@@ -237,6 +238,12 @@ class Races:
     def made(self, block: Block) -> None:
         """Notes that the block holds a result of the work that was queued last."""
         block.last_write = block.made_by = self.last_access
+
+    def lies_where(self, block: Block, access: Access | None) -> None:
+        """Notes that a new block may lie in freed memory, whose last access is `access`. What its
+        own stream does with it comes after that access."""
+        if access is not None and block.last_write is None:
+            block.last_write = block.left_by = access
 
     def by_address(
         self,
@@ -275,7 +282,7 @@ class Races:
     def _add(
         self, stream: SimStream, access: Access, touches: list[Touch], *, by_address: bool
     ) -> None:
-        known = self.known_to(stream), self._known_to_host
+        known = self.known_to(stream), self.known_to_host
         conflicts = self._log.add(access, touches, *known, by_address=by_address)
         # A loop leaves one access for each iteration, but each line is reported once.
         lines = {(c.access.stream, c.access.source, c.wrote, c.at_any_time): c for c in conflicts}
@@ -291,7 +298,7 @@ class Races:
         last: dict[tuple[object, int, bool], Past] = {}
         for past in pasts:
             stream, order, *_ = past.access
-            if order > self._known_to_host(stream):
+            if order > self.known_to_host(stream):
                 is_part = not isinstance(past.where, (tuple, torch.Tensor))
                 key = past.where if is_part else range_of(past), stream, past.wrote
                 last.pop(key, None)
@@ -305,11 +312,12 @@ class Races:
         def known(number: int) -> int:
             if number == stream.number:
                 return stream.submitted
-            return max(stream.seen.get(number, 0), self._known_to_host(number))
+            return max(stream.seen.get(number, 0), self.known_to_host(number))
 
         return known
 
-    def _known_to_host(self, number: int) -> int:
+    def known_to_host(self, number: int) -> int:
+        """Returns how many items of a stream the host knows to be done."""
         return self._host_seen.get(number, 0)
 
     def _is_known(self, access: Access, stream: SimStream) -> bool:
@@ -394,6 +402,7 @@ def _is_again(past: Past, before: Past) -> bool:
     )
 
 
+LEFT = "memory of a freed tensor, used"
 UNORDERED = "nothing orders the two: record an event behind the one and make the other wait for it"
 AT_ANY_TIME = (
     "may read it before its stream gets there: copy in the stream's order, or have the host know "

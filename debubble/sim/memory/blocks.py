@@ -133,6 +133,8 @@ class Block:
         "kept_for",
         "last_read",
         "last_write",
+        "leaves",
+        "left_by",
         "log",
         "made_by",
         "others",
@@ -165,6 +167,11 @@ class Block:
         """The number of the stream on which it was allocated."""
         self.returns: deque[GivenBack] | None = None
         """The queue that gets it when it is freed while other streams may still use it."""
+        self.leaves: deque[GivenBack] | None = None
+        """The queue that gets it when it is freed while its owner may still use it, if there are
+        several streams."""
+        self.left_by: Access | None = None
+        """The last access to a tensor that was freed before, in whose memory this may lie."""
         self.elsewhere: dict[int, Access] | None = None
         """The last access of each stream but the owner's."""
         self.kept_for: set[int] = set()
@@ -210,6 +217,12 @@ class Block:
             self.in_use.give_back(self.counted)
         for watcher in self.watchers or ():
             watcher.freed()
+        if self.leaves is not None:
+            own = [a for a in (self.last_read, self.last_write) if a and a.stream == self.owner]
+            start, end = self.span()
+            if own:
+                last = max(own, key=lambda access: access.order)
+                self.leaves.append(GivenBack(self.owner, end - start, (last,)))
         if self.elsewhere and self.returns is not None:
             uses = [use for use in self.elsewhere.values() if use.stream not in self.kept_for]
             start, end = self.span()
