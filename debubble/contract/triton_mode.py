@@ -1,4 +1,4 @@
-"""How this process runs Triton kernels, compiled or interpreted, and its errors if it can't."""
+"""The mode in which this process runs Triton kernels, compiled or interpreted, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cuSOLVER, cuBLAS and MAGMA do for decompositions of matrices.
+"""Rules for decompositions of matrices, by cuSOLVER, cuBLAS and MAGMA.
 
 Measured on an H100 with torch 2.11, for sizes from 0 to 1024 and batches from 0 to 16. Where the
 values decide how often a library waits, a rule has the number for random matrices.

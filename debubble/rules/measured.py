@@ -1,5 +1,5 @@
-"""Which operators were measured on a GPU: those of the table, and those that launch one kernel in
-the expressions of `assets/effects/`, and in programs and scripts that were measured beside them."""
+"""The operators that were measured on a GPU: those of the table, and those that launch one kernel
+in the expressions of `assets/effects/`, and in programs that were measured beside them."""
 
 from __future__ import annotations
 

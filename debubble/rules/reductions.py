@@ -74,7 +74,7 @@ def permutation(args: tuple, kwargs: dict) -> Effects:
 
 
 def normal(args: tuple, kwargs: dict) -> Effects:
-    """Whether a standard deviation is negative the host asks twice, once if told where to write."""
+    """Checks on the host that no standard deviation is negative: twice, or once with `out=`."""
     std = args[1] if len(args) > 1 else kwargs.get("std")
     if not isinstance(std, torch.Tensor):
         return Effects(kernels=2)

@@ -29,7 +29,7 @@ OTHER_LINES = {
     "captured_upload_source_refilled": "the copy inside the capture, not the replay",
     "pinned_refilled_through_numpy": "no line for what NumPy writes",
 }
-"""What the hazards of a program name instead of a marked line."""
+"""The lines that the hazards of a program name instead of a marked line."""
 
 
 def programs_of(module):

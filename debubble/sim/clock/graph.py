@@ -39,7 +39,8 @@ class SimGraph:
         self._watchers: list[_InputWatcher] = []
         self._launched: dict[int, int] = {}
         self._ends_at = 0.0
-        """What was queued up to the end of the last replay, by stream, and when that ends."""
+        """The number of items of each stream that come before the end of the last replay, and the
+        time at which that replay ends."""
 
     @contextmanager
     def capture(self) -> Iterator[None]:

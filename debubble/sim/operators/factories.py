@@ -39,7 +39,7 @@ class Factories:
 
     @property
     def by_name(self) -> dict[str, Callable[..., SimTensor]]:
-        """Those that make a tensor, by overload."""
+        """The factories that make a tensor, by overload."""
         return {
             "empty.memory_format": self.empty,
             "empty_strided": self.empty_strided,
@@ -66,7 +66,7 @@ class Factories:
     def copy_from(
         self, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False
     ) -> torch.Tensor:
-        """How `torch.tensor(values, device=...)` goes: first a tensor on the CPU, then its copy."""
+        """Copies a tensor to the device: the second half of `torch.tensor(values, device=...)`."""
         self.device.host_works(self.device.cost.op_us)
         self.dispatcher.copies.copy(target, source, non_blocking)
         return target

@@ -314,7 +314,7 @@ def event_recorded_on_wrong_stream():
 
 
 def event_recorded_but_never_waited():
-    """event recorded by the producer, nobody waits for it"""
+    """event recorded by the producer, no stream waits for it"""
     y = torch.zeros(N, device="cuda")
     s1, s2 = torch.cuda.Stream(), torch.cuda.Stream()
     done = torch.cuda.Event()
