@@ -251,9 +251,10 @@ def _narrow(
         elif _is_integer(part):
             view = view.select(dimension, int(part))
         else:
-            if isinstance(part, bool):
+            if isinstance(part, bool) or (isinstance(part, torch.Tensor) and part.dim() == 0):
+                # A mask without dimensions is read on the host, and takes all or nothing.
                 view = view.unsqueeze(dimension)
-                part = torch.tensor([part], device="cpu")
+                part = torch.zeros(int(bool(part)), dtype=torch.int64, device=tensor.device)
             index_tensors += [None] * (dimension - len(index_tensors))
             index_tensors.append(_index_tensor(part, tensor.device))
             dimension += 1

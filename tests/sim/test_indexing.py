@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 SHAPE = (3, 4, 5)
+SCALAR_MASKS = (True, False, ("tensor", True), ("tensor", False), ("on the CPU", True))
+"""Masks without dimensions: they take all or nothing."""
 
 pytestmark = pytest.mark.sim
 
@@ -46,7 +48,7 @@ def indices(draw):
     dimensions = draw(st.integers(0, len(SHAPE)))
     index = [draw(parts(size)) for size in SHAPE[:dimensions]]
     if draw(st.booleans()):
-        index.insert(draw(st.integers(0, len(index))), None)
+        index.insert(draw(st.integers(0, len(index))), draw(st.sampled_from([None, *SCALAR_MASKS])))
     if draw(st.booleans()) and dimensions < len(SHAPE):
         index.append(...)
     if len(index) == 1 and draw(st.booleans()):
@@ -130,3 +132,13 @@ def test_adding_in_place(accelerator, index):
         return x.tolist()
 
     assert outcome(lambda: add(accelerator.device)) == outcome(lambda: add("cpu"))
+
+
+@pytest.mark.parametrize("mask", SCALAR_MASKS, ids=str)
+def test_a_mask_without_dimensions_chooses_a_number_without_dimensions(accelerator, mask):
+    def assign(device):
+        x = torch.tensor(3.0, device=device)
+        x[on(device, mask)] = 1 - x[on(device, mask)] / 2
+        return x.item()
+
+    assert assign(accelerator.device) == assign("cpu")
