@@ -7,17 +7,10 @@ import pytest
 
 from tests.sim.conformance.database import MOST
 
-from .operators import SAMPLES, compare, read, row_of
+from .operators import DIFFERING, SAMPLES, compare, read, row_of
 
 pytest.importorskip("expecttest", reason="PyTorch's database of operators needs expecttest")
 COUNTED = read(Path("assets/effects/nvidia-h100-80gb-hbm3-operators.json"))
-DIFFERING = {
-    "histc": "each version of PyTorch has other samples of it",
-    "linalg.ldl_factor": "the values decide how many pivots the host reads",
-    "linalg.ldl_factor_ex": "the values decide how many pivots the host reads",
-    "linalg.pinv-singular": "the values decide how soon an iteration ends",
-    "to_sparse": "sim has no sparse tensors",
-}
 pytestmark = [pytest.mark.sim, pytest.mark.deep(16)]
 
 

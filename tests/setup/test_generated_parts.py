@@ -72,7 +72,7 @@ def add_kata(workbook: Path, **entry: str) -> None:
         catalogue.write(KATA.format(**entry))
 
 
-@pytest.mark.parametrize("name", ["show_results", "list_chapters"])
+@pytest.mark.parametrize("name", ["show_results", "list_chapters", "list_refusals"])
 def test_our_pages_are_current(script, name, capsys):
     assert script(name, "--check") == 0, capsys.readouterr().err
 
