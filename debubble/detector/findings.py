@@ -9,7 +9,7 @@ from ..contract.source_line import SourceLine
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard, HazardKind
 from ..timeline.holds import HoldKind, find_holds
-from .instead import Apart, instead_of
+from .instead import Apart, instead_of, may_stay
 from .loops import Steps
 
 
@@ -80,18 +80,20 @@ def races_of(timeline: TimelineData) -> Counter[Hazard]:
 
 def find(timeline: TimelineData, steps: Steps | None = None) -> list[Finding]:
     """Returns a finding for every call that held up the host. Waits come before uploads that don't
-    wait, and the costliest first. Findings that are set-up by `steps` come last."""
+    wait, and the costliest first. What may stay as it is comes after those, and set-up by `steps`
+    comes last."""
     steps = steps or Steps(skip=0)
     totals: dict[tuple, Finding] = {}
+    starts: defaultdict[tuple, list[float]] = defaultdict(list)
     owner: dict[int, tuple] = {}
     for hold in find_holds(timeline.events):
         event = hold.last
         operator = event.operator if event.call is None else None
         key = (hold.kind, event.source, event.thread, event.allowed, event.call, operator)
-        sum_ = totals.get(key) or Finding(*key[:-1], event.operator, setup=True)
+        sum_ = totals.get(key) or Finding(*key[:-1], event.operator)
+        starts[key].append(event.start)
         totals[key] = replace(
             sum_,
-            setup=sum_.setup and steps.is_setup(event.start),
             once=steps.until is not None and sum_.count == 0,
             count=sum_.count + 1,
             held=sum_.held + hold.held,
@@ -102,8 +104,14 @@ def find(timeline: TimelineData, steps: Steps | None = None) -> list[Finding]:
     for bubble in timeline.bubbles():
         if id(bubble.held_by) in owner:
             idle[owner[id(bubble.held_by)]] += bubble.duration
-    found = [replace(finding, idle=idle[key]) for key, finding in totals.items()]
-    return sorted(found, key=lambda one: (one.setup, not one.is_a_wait, -one.held))
+    found = [
+        replace(finding, idle=idle[key], setup=steps.are_setup(starts[key]))
+        for key, finding in totals.items()
+    ]
+    return sorted(
+        found,
+        key=lambda one: (one.setup, may_stay(one.instead), not one.is_a_wait, -one.held),
+    )
 
 
 WORDS: dict[HoldKind, tuple[str, str]] = {

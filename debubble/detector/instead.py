@@ -56,7 +56,7 @@ LOGS = (
     r"|\bstr\([^)]*(item|loss|acc)|[\"'](\.format\(| % )"
     r"|\.(add_scalars?|set_postfix(_str)?|set_description(_str)?|log_metrics?|log_dict)\("
 )
-COLLECTS = r"\.(append|extend|update|add)\(|\+= \["
+COLLECTS = r"\.(append|extend)\(|\+= \["
 
 SETUP = (
     "it is set-up and costs no step: leave it as it is, or put it into "
@@ -226,6 +226,12 @@ OF_UPLOADS = (
         "pinned and with non_blocking=True where it changes",
         UPLOADS,
         call=r"__[gs]etitem__\((.*, )?list\b.*",
+    ),
+    Remedy(
+        "make the index on the device: torch.{made}(..., device=x.device)",
+        UPLOADS,
+        call=r"__[gs]etitem__\(.*index on the host.*",
+        reads=r"\[[^\]]*\btorch\.(?P<made>arange|randperm|randint|zeros|ones|linspace)\(",
     ),
     Remedy(
         "upload the index once, from pinned memory with non_blocking=True, and index with that",
@@ -561,6 +567,12 @@ BY_THE_TEXT = (
         reads=COLLECTS,
     ),
     Remedy(
+        "add it up on the device: give the meter x.detach(), and read what it has every n steps",
+        TO_THE_HOST,
+        call=rf"{NUMBERS}|cpu|numpy|to\b.*",
+        reads=r"\.(update|add)\(",
+    ),
+    Remedy(
         "keep the table on the device: c.index_put_((i, j), one, accumulate=True), with `one` made "
         "there before the loop",
         TO_THE_HOST,
@@ -694,6 +706,11 @@ REMEDIES = (
     *OTHERS,
 )
 """All remedies. The first that matches is used."""
+
+
+def may_stay(instead: str | None) -> bool:
+    """Returns True if advice says that a wait is mostly meant, or that it happens once."""
+    return instead is not None and (MEANT in instead or instead in (SETUP, OF_SETUP[0].instead))
 
 
 def instead_of(

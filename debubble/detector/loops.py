@@ -6,11 +6,13 @@ import ast
 import builtins
 import threading
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
+from itertools import pairwise
+from statistics import median
 from types import CodeType
 from typing import NamedTuple
 
@@ -30,14 +32,22 @@ COMPILES = ("jit", "compile", "script", "kernel", "numba", "triton", "cuda")
 
 class Steps(NamedTuple):
     """The steps of a run: the passes of the loop at `line` after its first `skip` passes. Set-up
-    ends at `until` microseconds. Both are None if no loop has enough passes."""
+    ends at `until` microseconds. Both are None if no loop has enough passes. `others` are the
+    times of the passes of loops that do as much in a pass, such as the training before a longer
+    evaluation."""
 
     skip: int
     line: SourceLine | None = None
     until: float | None = None
+    others: tuple[list[float], ...] = ()
 
-    def is_setup(self, time: float) -> bool:
-        return self.until is not None and time < self.until
+    def are_setup(self, times: list[float]) -> bool:
+        """Returns True if a call at these times is set-up: all lie before the steps, and no other
+        loop reached it in more than `skip` passes."""
+        if self.until is None or max(times) >= self.until:
+            return False
+        reached = ({bisect_right(passes, time) for time in times} - {0} for passes in self.others)
+        return all(len(passes) <= self.skip for passes in reached)
 
 
 class Loops:
@@ -112,13 +122,21 @@ class Loops:
         last = max((hold.last.start for hold in find_holds(timeline.events)), default=None)
         if last is None or not self.skip:
             return Steps(self.skip)
-        best: tuple[bool, int, SourceLine, float] | None = None
+        loops: list[tuple[bool, SourceLine, list[float]]] = []
         for line, passes in zip(self._lines, self._passes, strict=True):
             used = _apart(calls, (time for time in passes if time <= last))
-            rank = (line.file == self.main, len(used))
-            if len(used) > self.skip and (best is None or rank > best[:2]):
-                best = (*rank, line, used[self.skip])
-        return Steps(self.skip) if best is None else Steps(self.skip, *best[2:])
+            if len(used) > self.skip:
+                loops.append((line.file == self.main, line, used))
+        if not loops:
+            return Steps(self.skip)
+        _, line, used = max(loops, key=lambda loop: (loop[0], len(loop[2])))
+        as_much = _calls_a_pass(calls, used)
+        others = tuple(
+            other
+            for _, _, other in loops
+            if other is not used and _calls_a_pass(calls, other) >= as_much
+        )
+        return Steps(self.skip, line, used[self.skip], others)
 
 
 def _loops_of(tree: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
@@ -138,6 +156,12 @@ def _apart(calls: list[float], passes: Iterable[float]) -> list[float]:
     the last."""
     by_calls = {bisect_left(calls, time): time for time in passes}
     return [*by_calls.values()]
+
+
+def _calls_a_pass(calls: list[float], passes: list[float]) -> float:
+    """Returns the median number of calls between one pass and the next."""
+    reached = [bisect_left(calls, time) for time in passes]
+    return median(after - before for before, after in pairwise(reached))
 
 
 def _ignore(number: int) -> None:

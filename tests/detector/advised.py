@@ -2,6 +2,7 @@
 line has the first words of the advice, or `nothing` if no way around the wait is known."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ def train(device):
     xs, ys = torch.randn(12, 8), torch.randint(0, 4, (12,))
     scale = torch.ones(4).exp().to(device)  # instead: make it on the device
     shift = xs[0, :4].to(device)  # instead: it is set-up
-    losses, correct, total, ema = [], 0, 0.0, 0.0
+    losses, correct, total, ema, metrics = [], 0, 0.0, 0.0, Counter()
     for step in range(3):
         x = xs[4 * step : 4 * step + 4].to(device)  # instead: pin the source (pin_memory(), DataL
         y = ys[4 * step : 4 * step + 4].to(device, non_blocking=True)  # instead: pin the source
@@ -34,6 +35,7 @@ def train(device):
         norm = float(total_norm)  # instead: keep it on the device
         if total_norm > 1000:  # instead: torch.where(condition, a, b) or a mask
             continue
+        metrics.update([loss.item()])  # instead: add it up on the device: give the meter
         losses.append(loss.item())  # instead: keep x.detach() in the list
         total += loss.item() * len(x)  # instead: add it up on the device
         ema = 0.9 * ema + 0.1 * float(loss)  # instead: keep it on the device
@@ -88,6 +90,7 @@ def index(device):
         x[: ids[1]]  # instead: know the bound on the host
         x[where]  # instead: upload the index once: index = torch.from
         x[[0, 2, step]]  # instead: upload the index once: index = torch.tensor
+        x[torch.arange(2), ids[:2]]  # instead: make the index on the device: torch.arange(
         x[torch.tensor([1, step])]  # instead: upload the index once, from pinned
         table[ids[0]]  # instead: make the list a tensor on the device
         torch.tensor([x[0, 0], x[1, 1]])  # instead: torch.stack([...])

@@ -52,6 +52,21 @@ for step in range(3):
 for after_the_last_wait in range(100):
     x + 1
 """
+EVALUATED = f"""{HEAD}\
+weight = torch.ones(4).to(device).requires_grad_()  # set-up
+for step in range(3):
+    loss = (weight * torch.ones(4).to(device)).exp().sum()  # step
+    loss.backward()
+    loss.item()  # step
+for batch in range(8):
+    weight.detach().sum().item()  # step
+"""
+SAVED = f"""{HEAD}\
+x = torch.ones(4).to(device)  # set-up
+for step in range(3):
+    x.sum().item()  # step
+    torch.save({{"x": x, "y": x + 1, "z": x + 2}}, "x.pt")  # step
+"""
 MODULE = f"""{HEAD}\
 from steps import run
 x = torch.ones(4).to(device)  # set-up
@@ -84,7 +99,9 @@ def run(tmp_path, monkeypatch, accelerator):
 
 
 @pytest.mark.parametrize(
-    "text", [TRAIN, WHILE, NESTED, AFTER], ids=["train", "while", "nested", "after"]
+    "text",
+    [TRAIN, WHILE, NESTED, AFTER, EVALUATED],
+    ids=["train", "while", "nested", "after", "evaluated"],
 )
 def test_rows_of_set_up_come_after_those_of_steps(run, text):
     printed, data = run(text)
@@ -95,6 +112,12 @@ def test_rows_of_set_up_come_after_those_of_steps(run, text):
     assert flags == sorted(flags) and any(flags) and not all(flags)
     steps, heading, setup = printed.partition("Set-up, before the second pass of script.py:")
     assert heading and "# set-up" in setup and "# set-up" not in steps and "# step" not in setup
+
+
+def test_what_is_meant_comes_after_what_has_a_way_around_it(run):
+    _, data = run(SAVED)
+    assert "torch.save" not in data["findings"][0]["code"]
+    assert "torch.save" in data["findings"][1]["code"]
 
 
 def test_the_loop_is_named(run):
