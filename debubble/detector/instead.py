@@ -50,7 +50,9 @@ SAVES = (
     r"|save_checkpoint)"
 )
 ENVIRONMENT = r"\benvs?\w*\.step\("
-PICTURES = r"\b(imsave|imshow|save_image|make_grid|plt\.\w+|ToPILImage|to_pil_image|add_images?)\("
+PICTURES = (
+    r"\b(imsave|imshow|save_image|make_grid|norm_ip|plt\.\w+|ToPILImage|to_pil_image|add_images?)\("
+)
 LOGS = (
     r"\b(print|tqdm\.write|logg?(er|ing)?(\.\w+)?|wandb\.log|mlflow\.\w+|pprint)\("
     r"|\bstr\([^)]*(item|loss|acc)|[\"'](\.format\(| % )"
