@@ -49,6 +49,7 @@ SAVES = (
     r"\b(state_dict\(\)|torch\.save|save_pretrained|savez?|pickle\.dumps?|save_file|save_model"
     r"|save_checkpoint)"
 )
+ACTIONS = r"\bactions?\b.*=.*\.(cpu|numpy|item|tolist)\("
 ENVIRONMENT = r"\benvs?\w*\.step\("
 PICTURES = (
     r"\b(imsave|imshow|save_image|make_grid|norm_ip|plt\.\w+|ToPILImage|to_pil_image|add_images?)\("
@@ -66,6 +67,10 @@ SETUP = (
 )
 ONCE = "it waits once in this run: put it into `with debubble.allow_host_sync():` if it is meant"
 MEANT = "put it into `with debubble.allow_host_sync():` if it is meant: "
+LIBRARYS = (
+    "it is a line of {library}: look for an option of {library} without this wait, call it more "
+    "rarely, or put the call into `with debubble.allow_host_sync():`"
+)
 LATER = "copy into pinned memory with non_blocking=True, record an event, and read it a step later"
 PINNED = "pin the source (pin_memory(), DataLoader(pin_memory=True))"
 
@@ -147,7 +152,7 @@ INSIDE_PYTORCH = (
     Remedy(
         "pass validate_args=False to the metric: its checks of the inputs read the device",
         TO_THE_HOST,
-        inside=r"torchmetrics/.*(_validation|validat|unique)",
+        inside=r"torchmetrics/.*(_validation\(|_validate)|torchmetrics/utilities/checks\.py",
     ),
     Remedy(
         "TrainingArguments(logging_nan_inf_filter=False): the filter reads the loss in each step",
@@ -157,7 +162,7 @@ INSIDE_PYTORCH = (
     Remedy(
         "log more rarely: TrainingArguments(logging_steps=n)",
         TO_THE_HOST,
-        inside=r"transformers/trainer\.py:\d+: .*(item\(\)|nested_gather)",
+        inside=r"transformers/trainer\.py:\d+: .*nested_gather",
     ),
 )
 
@@ -549,6 +554,11 @@ BY_THE_TEXT = (
         reads=ENVIRONMENT,
     ),
     Remedy(
+        MEANT + "an environment on the host needs the action of this step",
+        (*TO_THE_HOST, "pageable_download"),
+        reads=ACTIONS,
+    ),
+    Remedy(
         MEANT + "a picture has to come to the host; make one rarely",
         (*TO_THE_HOST, "pageable_download"),
         reads=PICTURES,
@@ -724,10 +734,13 @@ def instead_of(
     in_thread: bool = False,
 ) -> str | None:
     """Returns what to write instead, or None if no specific advice is known. `apart` says that the
-    call belongs to the set-up, or happened once in a run of several steps."""
+    call belongs to the set-up, or happened once in a run of several steps. Of a library's line the
+    user can't change the text, so advice by its words is left out."""
     inside = [line.in_library for line in source.inside] if source else []
     code = source.outside_pytorch if source else None
-    statement = statement_at(code.inside[-1] if code and code.inside else code)
+    library = code.inside[-1] if code and code.inside else None
+    statement = statement_at(library or code)
+    own = statement_at(code._replace(inside=())).text if library and code else ""
     # The text of PyTorch's own code says nothing about the user's, so only remedies with `inside`
     # apply to a wait in it. A wait in nn/functional.py still counts as the caller's.
     by_pytorch = bool(source and source != code) and "nn/functional.py" not in inside[-1]
@@ -735,11 +748,12 @@ def instead_of(
         if (
             kind not in remedy.kinds
             or (by_pytorch and not remedy.inside and remedy not in OF_SETUP)
+            or (library and not remedy.inside and not may_stay(remedy.instead))
             or (remedy.form and remedy.form not in statement.forms)
             or (remedy.in_thread and not in_thread)
         ):
             continue
-        read = re.search(remedy.reads, statement.text)
+        read = re.search(remedy.reads, statement.text) or re.search(remedy.reads, own)
         if (
             read
             and (not remedy.call or re.fullmatch(remedy.call, call or operator or ""))
@@ -750,4 +764,6 @@ def instead_of(
                 return SETUP if apart == "setup" else ONCE
             names = {"call": (call or "").removeprefix("linalg_"), **read.groupdict()}
             return remedy.instead.format(**names) if "{" in remedy.instead else remedy.instead
-    return None
+    if library is None:
+        return None
+    return LIBRARYS.format(library=library.in_library.partition("/")[0].partition(":")[0])

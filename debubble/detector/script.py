@@ -5,10 +5,12 @@ from __future__ import annotations
 import builtins
 import os
 import runpy
+import signal
 import sys
+import threading
 import types
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -65,7 +67,7 @@ class Script:
         sys.argv = [self.name, *arguments]
         _search_in(os.path.dirname(os.path.realpath(self.file)))
         try:
-            with nullcontext() if loops is None else loops.noted():
+            with ended_by_sigterm(), nullcontext() if loops is None else loops.noted():
                 exec(code, main.__dict__)
         except BaseException as error:
             return error.with_traceback(users_part(error.__traceback__))
@@ -100,11 +102,33 @@ class Module:
         if loops is not None:
             loops.main = self.file
         try:
-            with nullcontext() if loops is None else loops.noted():
+            with ended_by_sigterm(), nullcontext() if loops is None else loops.noted():
                 runpy.run_module(self.name, run_name="__main__", alter_sys=True)
         except BaseException as error:
             return error.with_traceback(users_part(error.__traceback__))
         return None
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Turns SIGTERM, which `timeout` and job schedulers send, into a SystemExit with the status
+    that a shell would show, so that the report of a run that takes too long is still printed. A
+    handler of the script's own replaces this one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is _end:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(128 + number)
 
 
 def _spec(name: str) -> ModuleSpec | None:

@@ -85,3 +85,12 @@ def test_a_wait_inside_a_library_is_told_by_the_librarys_line(text, inside, inst
 def test_no_advice_is_said_and_not_made_up():
     line = SourceLine("train.py", 3, "<module>", "w = torch.linalg.eigvals(x)")
     assert instead_of("value", "linalg_eigvals", "linalg_eig", line) is None
+
+
+def test_a_wait_of_a_library_is_called_that_and_gets_no_advice_by_its_words():
+    library = SourceLine("/x/site-packages/torchmetrics/a.py", 7, "f", "res = x[~torch.isnan(x)]")
+    line = SourceLine("train.py", 3, "<module>", "print(auroc.compute())", inside=(library,))
+    said = instead_of("value", "__getitem__(mask)", "nonzero", line)
+    assert said.startswith("it is a line of torchmetrics: look for an option of torchmetrics")
+    saving = line._replace(code="vutils.save_image(y, 'y.png')")
+    assert "what is saved" in instead_of("download", "cpu", "copy_", saving)

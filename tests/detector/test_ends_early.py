@@ -52,6 +52,17 @@ def run(tmp_path, monkeypatch, accelerator):
     return run
 
 
+def test_a_run_that_is_terminated_still_reports(run, tmp_path):
+    ended = run(
+        "import os, signal\n"
+        + SCRIPT.replace("done = True", "os.kill(os.getpid(), signal.SIGTERM)")
+    )
+    assert ended.exit_code == 128 + 15
+    found, _ = written(tmp_path)
+    assert len(found["findings"]) == 2
+    assert "script.py:17: os.kill" in ended.output
+
+
 def written(folder) -> tuple[dict, dict]:
     """Returns the JSON, and the only run of the SARIF."""
     sarif = json.loads((folder / "found.sarif").read_text())
