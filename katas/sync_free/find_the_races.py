@@ -3,9 +3,9 @@
 For once the code is fast, and wrong. The decode loop below never waits: it uploads the positions,
 computes, copies the tokens to the host on a stream of its own, and hands out those of the step
 before. It is right as long as somebody watches. Behind a busy device it returns garbage, because
-three buffers change hands and nothing says when.
+memory changes hands four times in a step, and nothing says when.
 
-Find the three races, and repair them one at a time. The host may wait for one thing in a step: that
+Find the four races, and repair them one at a time. The host may wait for one thing in a step: that
 the tokens of the step before have arrived. The device must have the next step to do by then, and
 its kernels wait for no copy to the host: these stay on the stream of their own. Wait by
 `event.synchronize()`: a loop around `event.query()` is a wait that no timeline shows.

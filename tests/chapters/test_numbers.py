@@ -43,7 +43,7 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("05", "335"): lambda: 40_960 * 8192 / 1e6,
     ("05", "33.6"): lambda: 4096 * 8192 / 1e6,
     ("05", "122"): gain_of_serving,
-    ("05", "284"): lambda: gain_of_serving("nvidia-h100-80gb-hbm3"),
+    ("05", "227"): lambda: gain_of_serving("nvidia-h100-80gb-hbm3"),
     ("05", "605"): lambda: 4096 * 8192 / LINK(),
 }
 """The value of each (chapter, number) that no cell shows, computed from stored figures."""

@@ -144,11 +144,9 @@ MEASURED = {
     "torch.linalg.matrix_exp(x[:3])": (3, 3, 0),
     "torch.linalg.matrix_exp(x.expand(2, 4, 3)[:, :3])": (2, 1, 0),
     "torch.linalg.matrix_exp(x[:1, :1])": (0, 0, 0),
-    "torch.linalg.eig(x[:3])": (9, 0, 1),
-    "torch.linalg.eigvals(x[:3])": (9, 0, 1),
 }
 """The reads, pageable uploads and pinned uploads of each expression on an H100. `matrix_exp` of a
-batch is a value and a download; for eigenvalues these are the smallest counts that were seen."""
+batch is a value and a download."""
 
 
 @pytest.mark.parametrize("expression", MEASURED)
@@ -160,8 +158,7 @@ def test_an_operator_waits_as_often_as_on_an_h100(accelerator, expression):
     counts = timeline.counts()
     found = counts["d2h"], counts["h2d_pageable"], counts["h2d_pinned"]
     assert found == MEASURED[expression]
-    more = 11 if "eig" in expression else 0
-    assert counts["host_syncs"] == found[0] + found[1] + more
+    assert counts["host_syncs"] == found[0] + found[1]
 
 
 def test_data_parallel_is_the_one_device(accelerator):

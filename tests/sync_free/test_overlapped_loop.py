@@ -175,7 +175,7 @@ def test_before_never_waits_and_returns_garbage(accelerator):
 
 
 @pytest.mark.sim
-def test_before_has_three_races_and_sim_names_both_lines_of_each(accelerator):
+def test_before_has_four_races_and_sim_names_both_lines_of_each(accelerator):
     _, timeline = record_run(accelerator, RacingLoop, positions_of_steps(10))
     upload = "uploaded = self.staged.to(self.tokens.device, non_blocking=True)"
     download = 'self.on_host = self.tokens.to("cpu", non_blocking=True)'
@@ -183,6 +183,7 @@ def test_before_has_three_races_and_sim_names_both_lines_of_each(accelerator):
     read = "return None if self.on_host is None else self.on_host.tolist()"
     found = {(hazard.kind, hazard.first.text, hazard.second.text) for hazard in timeline.hazards}
     assert found == {
+        ("memory_reused", download, upload),
         ("overwritten_in_flight", upload, "self.staged.copy_(positions)"),
         ("unordered_streams", kernel, download),
         ("read_before_sync", download, read),

@@ -3,7 +3,7 @@
 Host and device share the buffers of the uploads and the downloads, and two streams share the
 tokens. For each of these an event says when it may be used again.
 
-Only the kata `find_the_races` runs this loop: three races in so few lines need a second stream
+Only the kata `find_the_races` runs this loop: four races in so few lines need a second stream
 beside the step's, and `DecodeStep` has no second stream.
 """
 

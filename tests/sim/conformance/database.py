@@ -13,14 +13,17 @@ from typing import Any
 
 import torch
 
+from debubble.contract.follow import patched
+
 
 @cache
 def operators() -> dict[str, Any]:
     """Returns the operators by name and variant, such as `add` or
     `nn.functional.interpolate-bilinear`."""
-    _be_a_recent_gpu()
-    from torch.testing._internal.common_methods_invocations import op_db
-
+    # PyTorch's own tests may set the flags of cuDNN for a block only; ours may set them.
+    with patched(torch.backends, "disable_global_flags", lambda: None):
+        _be_a_recent_gpu()
+        from torch.testing._internal.common_methods_invocations import op_db
     return {"-".join(filter(None, (op.name, op.variant_test_name))): op for op in op_db}
 
 
