@@ -9,48 +9,63 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import wraps
+from typing import NamedTuple
 
 import torch
 
 from .effects import NOTHING, Effects
 
-MatrixRule = Callable[[tuple[int, ...], int, int, int], Effects]
-"""Takes the dimensions before the matrix, the number of matrices, their rows and their columns."""
+
+class Matrices(NamedTuple):
+    """The size of a tensor [..., rows, columns]."""
+
+    is_batch: bool
+    """True if there are dimensions before the last two."""
+    number: int
+    rows: int
+    columns: int
 
 
-def _of_matrices(rule: MatrixRule) -> Callable[[tuple, dict], Effects]:
+def _of_matrices(rule: Callable[[Matrices], Effects]) -> Callable[[tuple, dict], Effects]:
+    """Returns a rule that counts nothing for a tensor without elements."""
+
     @wraps(rule)
     def effects(args: tuple, kwargs: dict) -> Effects:
         *batch, rows, columns = args[0].shape
         if args[0].numel() == 0:
             return NOTHING
-        return rule(tuple(batch), math.prod(batch), rows, columns)
+        return rule(Matrices(bool(batch), math.prod(batch), rows, columns))
 
     return effects
 
 
 @_of_matrices
-def singular_values(batch: tuple[int, ...], count: int, rows: int, columns: int) -> Effects:
+def singular_values(of: Matrices) -> Effects:
     """Small matrices are done together, larger ones one after the other, and the host reads whether
     each iteration has converged."""
-    if max(rows, columns) <= 32:
-        return Effects(d2d=not batch, kernels=4, reads=2, kernels_after=2)
-    each = 3 + max(5, int(math.log2(min(rows, columns))))
-    return Effects(d2d=2 + count, kernels=130 * count, reads=2 + each * count)
+    if max(of.rows, of.columns) <= 32:
+        return Effects(d2d=not of.is_batch, kernels=4, reads=2, kernels_after=2)
+    each = 3 + max(5, int(math.log2(min(of.rows, of.columns))))
+    return Effects(d2d=2 + of.number, kernels=130 * of.number, reads=2 + each * of.number)
 
 
 @_of_matrices
-def symmetric_eigenvalues(batch: tuple[int, ...], count: int, rows: int, _: int) -> Effects:
-    if rows == 1:
+def symmetric_eigenvalues(of: Matrices) -> Effects:
+    if of.rows == 1:
         return Effects(d2d=1, kernels=5, reads=1)
-    if rows < 32 or (batch and rows == 32):
-        return Effects(d2d=not batch, kernels=14, reads=1 if batch else 2, kernels_after=2)
-    if rows <= 512:
-        each = 3 + int(math.log2(rows))
+    if of.rows < 32 or (of.is_batch and of.rows == 32):
         return Effects(
-            staged_uploads=count, d2d=1 + count, kernels=95 * count, reads=1 + each * count
+            d2d=not of.is_batch, kernels=14, reads=1 if of.is_batch else 2, kernels_after=2
         )
-    return Effects(d2d=1, kernels=136 * count, reads=3 * count, downloads=count)
+    if of.rows <= 512:
+        each = 3 + int(math.log2(of.rows))
+        return Effects(
+            staged_uploads=of.number,
+            d2d=1 + of.number,
+            kernels=95 * of.number,
+            reads=1 + each * of.number,
+        )
+    return Effects(d2d=1, kernels=136 * of.number, reads=3 * of.number, downloads=of.number)
 
 
 def eigenvectors(args: tuple, kwargs: dict) -> Effects:
@@ -62,7 +77,8 @@ def eigenvalues(args: tuple, kwargs: dict) -> Effects:
 
 
 def _eigen(data: torch.Tensor, reads: int, pinned: int, downloads: int, syncs: int) -> Effects:
-    """Counts those of the whole batch, and those of each matrix, whose values decide how many."""
+    """Adds what is done once for all matrices to what is done for each, as the library does it for
+    random values."""
     count = math.prod(data.shape[:-2]) if data.numel() else 0
     if not count:
         return Effects(d2d=1, kernels=5, reads=reads)
@@ -79,30 +95,30 @@ def lu(kernels: int, d2d: int = 0) -> Callable[[tuple, dict], Effects]:
     large ones, are MAGMA's, which waits."""
 
     @_of_matrices
-    def effects(batch: tuple[int, ...], _: int, rows: int, columns: int) -> Effects:
-        by_magma = rows != columns or (batch and rows > 128)
+    def effects(of: Matrices) -> Effects:
+        by_magma = of.rows != of.columns or (of.is_batch and of.rows > 128)
         return Effects(d2d=d2d, kernels=kernels, syncs=3 if by_magma else 0)
 
     return effects
 
 
 @_of_matrices
-def ldl(_: tuple[int, ...], count: int, rows: int, __: int) -> Effects:
+def ldl(of: Matrices) -> Effects:
     """The host reads each pivot."""
-    reads = math.ceil(1.25 * rows) * count
-    return Effects(kernels=2 * reads + count, reads=reads)
+    reads = math.ceil(1.25 * of.rows) * of.number
+    return Effects(kernels=2 * reads + of.number, reads=reads)
 
 
 @_of_matrices
-def ldl_solve(_: tuple[int, ...], count: int, __: int, ___: int) -> Effects:
-    return Effects(kernels=17 * count, reads=1, downloads=count - 1)
+def ldl_solve(of: Matrices) -> Effects:
+    return Effects(kernels=17 * of.number, reads=1, downloads=of.number - 1)
 
 
 @_of_matrices
-def cholesky(_: tuple[int, ...], __: int, ___: int, ____: int) -> Effects:
+def cholesky(of: Matrices) -> Effects:
     return Effects(d2d=1, kernels=5, reads=1)
 
 
 @_of_matrices
-def cholesky_inverse(batch: tuple[int, ...], _: int, __: int, ___: int) -> Effects:
-    return Effects(d2d=1, kernels=5, syncs=1 if batch else 0)
+def cholesky_inverse(of: Matrices) -> Effects:
+    return Effects(d2d=1, kernels=5, syncs=1 if of.is_batch else 0)

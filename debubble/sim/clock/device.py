@@ -129,7 +129,7 @@ class SimDevice:
         """Adds a stream, whose number must be `number_of_streams`."""
         self._streams.append(stream)
 
-    def stream_number(self, number: int) -> SimStream:
+    def stream_numbered(self, number: int) -> SimStream:
         """Returns a stream by its number. Raises IndexError if there is none."""
         return self._streams[number]
 

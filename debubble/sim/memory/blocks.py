@@ -44,14 +44,14 @@ class Past(NamedTuple):
 
 
 class GivenBack(NamedTuple):
-    """Freed device memory that work on other streams may still use."""
+    """Freed device memory that queued work may still use."""
 
     owner: int
     """The stream on which the memory was allocated. PyTorch may reuse it at once for the next
     allocation on that stream."""
     nbytes: int
     uses: tuple[Access, ...]
-    """The last access of each other stream."""
+    """The last access of each stream that may still use it."""
 
 
 class FreeWatcher(Protocol):

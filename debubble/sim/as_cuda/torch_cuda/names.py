@@ -170,7 +170,7 @@ def _external(sim: SimDevice, stream_ptr: int, device: Any = None) -> Any:
     check_index(index_of(device))
     if not 0 <= stream_ptr < sim.number_of_streams:
         return refusing("torch.cuda.ExternalStream", NO_LIBRARY)()
-    return sim.stream_number(stream_ptr)
+    return sim.stream_numbered(stream_ptr)
 
 
 def _refused(known: dict[str, object]) -> dict[str, Callable[..., object]]:
