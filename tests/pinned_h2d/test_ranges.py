@@ -31,6 +31,7 @@ BAD = [
     ({1: 7}, TypeError, r"request 1: 7 must be a list of \(start, end\) spans"),
     ({1: None}, TypeError, r"request 1: None must be a list of \(start, end\) spans"),
     ({1: [(0, 2**31)]}, ValueError, r"request 1: span \(0, 2147483648\) must fit int32"),
+    ({1: [(0, 2**31 - 1), (0, 2**31)]}, ValueError, r"span \(0, 2147483648\) must fit int32"),
     ({-1: [(0, 3)]}, ValueError, r"request -1: a request index must not be negative"),
     ({1.0: [(0, 3)]}, TypeError, r"request 1.0: a request index must be an integer"),
     ({True: [(0, 3)]}, TypeError, r"request True: a request index must be an integer"),
