@@ -1,19 +1,19 @@
 """A step that waits for nothing (chapter 06, hard, 120 minutes).
 
 The engine below generates the right tokens, for prompts with images and for requests whose prefix
-lies in CPU memory. But it has a fault of each of the chapters 01 to 05, and the host waits for the
+lies in CPU memory. But it has a fault of each chapter from 01 to 05, and the host waits for the
 device again and again.
 
 Make it an engine that waits for nothing. The tests go by chapter: run them with `-x`, which stops
-at the first one that fails, see to that one, and run them again. In the end there is
+at the first failing test. Repair what that test reports, and run them again. In the end there is
 
     in each step          1 upload of all its inputs, from pinned memory,
                           1 download of its tokens, to pinned memory, for which only `read` waits
     in a step of decodes  1 launch of a graph besides, and no kernel by itself
     in a load             1 batch of copies, beside the steps of other requests
 
-`attention` and `recurrence` can stay as they are: what they are handed has to come from elsewhere.
-`Inputs` may have more fields, and is best made without asking the device for anything. Streams,
+`attention` and `recurrence` can stay as they are: only their arguments have to come from elsewhere.
+`Inputs` may have more fields, and is best made without reading anything from the device. Streams,
 events, graphs, pinned memory and `copy_batch` are those of `debubble.accelerator.current()`.
 
 You need to know the katas before it: this one is all of them together.

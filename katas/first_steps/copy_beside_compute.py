@@ -1,18 +1,20 @@
 """Copy beside compute (chapter 00, medium, 20 minutes).
 
-The function below works, and the host never waits. But everything is on one stream, and a stream
-does one thing after the other: while a batch is copied nothing is computed, and the next copy waits
-until the computation is done.
+The function below works, and the host never waits. But all its work is on one stream, and a stream
+does one thing after the other. While a batch is copied nothing is computed, and the next copy waits
+for the computation.
 
 Give the copies a stream of their own, so that the next batch arrives while this one is computed.
-`current().stream()` is a new stream: what is queued inside `with stream:` goes to it. A kernel must
-still not start before its batch is there, and the host waits for nothing: a loop around
-`event.query()` is a wait too. Memory goes back to the stream that it was asked for on, as soon as
-its tensor is dropped: that stream must not use it again, for a later batch or in the next call,
-before the kernel has read it.
+`current().stream()` is a new stream, and work queued inside `with stream:` goes to it. A kernel
+must still not start before its batch has arrived. The host waits for nothing: a loop around
+`event.query()` is a wait too.
 
-You need to know streams and events: what is queued on a stream runs in order, and two streams know
-nothing of each other.
+A tensor's memory returns to the stream that allocated it as soon as the tensor is dropped. That
+stream must not use the memory again before the kernel has read it, neither for a later batch nor in
+the next call.
+
+You need to know streams and events: work on one stream runs in order, and two streams don't wait
+for each other by themselves.
 
 Edit this file, then run
 

@@ -1,9 +1,9 @@
 """Keep it on the device (chapter 00, easy, 5 minutes).
 
-The function below works. But it asks the device for every single loss, and each time the host
-stands still until everything queued before that loss is done.
+The function below works. But it reads every loss from the device one by one. Each read makes the
+host wait until the device has finished everything queued before that loss.
 
-Let the device do the adding, and read one number at the end.
+Let the device add the losses up, and read one number at the end.
 
 You need to know what a host sync is, and that `.item()` is one.
 

@@ -1,11 +1,11 @@
 """Upload without waiting (chapter 00, easy, 10 minutes).
 
-The function below works. But the list becomes a tensor in ordinary (pageable) host memory, which a
-copy engine cannot read by itself: the host has to wait until its bytes are on their way, and that
-is only after everything queued before them.
+The function below works. But it puts the list into ordinary (pageable) host memory, which a copy
+engine cannot read by itself. So the host waits until the bytes are on their way, and they have to
+wait for everything queued before them.
 
-Put the ids into pinned host memory first, and copy from there without waiting. Memory can't be
-pinned on every platform: write `pin_memory=current().pin_memory`, and there the upload waits.
+Put the ids into pinned host memory first, and copy them from there without waiting. Some platforms
+can't pin memory: write `pin_memory=current().pin_memory`, and on those platforms the upload waits.
 
 You need to know pageable and pinned host memory.
 

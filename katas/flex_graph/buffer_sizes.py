@@ -1,21 +1,21 @@
 """As large as a step can be (chapter 04, medium, 30 minutes).
 
-A buffer that graphs have captured can't grow: they would go on reading the old one. So it has to be
-made once, for the largest step that the scheduler may ever put together. The function below says
-how large each buffer is, and small steps fit. Then comes one with more tokens than a single request
-may have, or one in which 16 requests share a group: its numbers run over the end.
+A buffer that graphs have captured can't grow, because they would go on reading the old one. So it
+is made once, for the largest step that the scheduler may ever put together. The function below says
+how large each buffer is, and small steps fit. But two kinds of step run over the end: a step with
+more tokens than a single request may have, and a step in which 16 requests share a group.
 
-Find the sizes that every step within `limits` fits into, and no larger ones: this memory is lost to
-the KV cache. Neither `max_num_seqs` nor `max_num_batched_tokens` is smaller than `q_block`.
+Find the sizes that every step within `limits` fits into, and no larger sizes: this memory is lost
+to the KV cache. Neither `max_num_seqs` nor `max_num_batched_tokens` is smaller than `q_block`.
 
     query_start_loc      one for each request, then the end of the last
     seq_lens             one for each request
     block_table          request, page: the blocks of the KV cache that hold its tokens
-    doc_ids              one for each token of the step: whose it is
+    doc_ids              one for each token of the step: the request of that token
     decode_offset        one for each request
-    physical_to_logical  request, block: the other way round, for any block of the KV cache
+    physical_to_logical  request, block: the reverse table, for any block of the KV cache
     kv_num_blocks        one for each group of `q_block` tokens: how many pages it needs
-    kv_indices           group, page: which ones, of all requests that have tokens in the group,
+    kv_indices           group, page: the pages of all requests that have tokens in the group,
                          then a -1 that the kernel reads as well
 
 You need to know what pages and blocks of a KV cache are.

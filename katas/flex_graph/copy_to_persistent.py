@@ -2,13 +2,14 @@
 
 A captured graph reads the address, the sizes and the strides that it was captured with. So each
 tensor that changes from step to step gets a buffer as large as the largest step, and each step's
-values are copied into it. The function below is where that should happen. But it hands on the
-tensor of the step itself: all is well until a graph is replayed, which still reads the tensor of
-its capture.
+values are copied into it. The function below should make this copy. But it returns the step's own
+tensor: all is well until a graph is replayed, because the graph still reads the tensor of its
+capture.
 
-Copy `src` into a slice of `dst`, and return that slice. It begins where `dst` begins and has the
-strides of `dst`, whatever the size of the step; what is outside of it stays as it was. Refuse what
-does not fit by a ValueError: more rows or columns, other dimensions, another dtype or device.
+Copy `src` into a slice of `dst`, and return that slice. The slice begins where `dst` begins and has
+the strides of `dst`, whatever the size of the step; the rest of `dst` stays as it was. Raise
+ValueError if `src` does not fit: more rows or columns, a different number of dimensions, a
+different dtype or device.
 
 You need to know sizes, strides and slices of tensors.
 

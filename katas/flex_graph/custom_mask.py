@@ -1,14 +1,15 @@
 """Before the first layer (chapter 04, hard, 40 minutes).
 
-Attention reads whole pages of the KV cache, so it is told which ones: a list for each group of 16
-tokens. Layers differ in what they see. Some have a sliding window, some a mask of their own, and
-many see the same. The class below gets all that right. But it makes the lists when a layer asks for
-them, in the model's forward: anew for each layer, and `nonzero` waits for the device. No graph can
-capture that.
+Attention reads whole pages of the KV cache, so it gets a list of pages for each group of 16 tokens.
+Layers differ in what they see: some have a sliding window, some a mask of their own, and many share
+a mask. The class below gets all that right. But it makes the lists when a layer asks for them, in
+the model's forward: again for each layer, and `nonzero` waits for the device. No graph can capture
+that.
 
-Make the lists in `build`, which is called in each step before the model, once for all layers with
-the same mask, and without a wait. `lists_of` must only hand out what there is. The model is
-captured and `build` is not, so a replay looks for a step's lists where those of its capture were.
+Make the lists in `build`, which is called in each step before the model: once for all layers with
+the same mask, and without a wait. `lists_of` must only return lists that are there already. The
+model is captured and `build` is not, so a replay reads a step's lists at the addresses of the
+captured lists.
 
 You need to know FlexAttention's `mask_mod`, and what a block mask is made of.
 

@@ -1,19 +1,19 @@
 """Nothing left of a larger step (chapter 04, hard, 35 minutes).
 
-A graph is captured with the largest step, and reads its buffers as far as that one went. The
-function below copies a step's metadata into the buffers and returns slices, of just its size. Each
-step by itself is right. But the replay of a small step also reads what is behind its slices, and
-that is left from a larger one.
+A graph is captured with the largest step, and reads its buffers as far as that step went. The
+function below copies a step's metadata into the buffers and returns slices of exactly its size.
+Each step is right by itself. But the replay of a small step also reads what is after its slices,
+and a larger step has left its numbers there.
 
-Return the whole buffers, with the step at their start and nothing behind it that means anything:
+Return the whole buffers, with the step at their start and only neutral values after it:
 
-    query_start_loc           the end of the last request, for each that there is not
+    query_start_loc           the end of the last request, for each missing request
     seq_lens, decode_offset   0
     doc_ids                   0: a token that pads the batch needs some request to look up
     kv_num_blocks             0 for groups without tokens
-    kv_indices                -1 behind the last page of every group
+    kv_indices                -1 after the last page of every group
 
-And do it without a wait. How many tokens the step has is known to the device alone.
+Do it without a wait. Only the device knows how many tokens the step has.
 
 You need to know what a captured graph reads of a step, and the function of `copy_to_persistent`.
 

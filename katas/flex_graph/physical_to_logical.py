@@ -2,13 +2,13 @@
 
 The KV cache is cut into blocks, and `block_table[request, place]` names the block that holds a
 request's tokens from `place * block_size` on. FlexAttention goes through the cache by block, so its
-mask asks the other way round: is this block one of the request's, and which part of it? The
-function below makes that table, and works. But it reads the block tables on the host, waits for
-them, and goes through them entry by entry: no graph can capture it.
+mask needs the reverse: does this block belong to the request, and which part of the request does it
+hold? The function below makes that table, and works. But it waits for the block tables, reads them
+on the host, and goes through them entry by entry: no graph can capture it.
 
-Make it on the device, with PyTorch's own operators. Three things have to stay as they are. What
-stands behind a request's length is garbage, and does not count. Block 0 is the null block, and
-belongs to nobody. If a table names a block twice, the last place counts.
+Make the table on the device, with PyTorch's own operators. Three things have to stay as they are.
+Entries after a request's length are garbage, and do not count. Block 0 is the null block, and
+belongs to no request. If a table names a block twice, the last place counts.
 
 You need to know `scatter_reduce_`, and what a block table says.
 

@@ -1,15 +1,15 @@
 """Replay another batch (chapter 04, hard, 35 minutes).
 
-A runner has captured its model at a few sizes. A step of any number of tokens is written to the
-arrays that the model reads, and the smallest graph that holds it is replayed: one launch. The class
-below is where these arrays lie. The runner computes, and never what it was asked for: `upload` puts
-another tensor in place of each array, while the graph goes on reading the one that it was captured
-with. That one is full of padding.
+A runner has captured its model at a few sizes. It writes a step of any number of tokens to the
+arrays that the model reads, and replays the smallest graph that holds the step: one launch. The
+class below keeps these arrays. But the runner never computes the step that it was given: `upload`
+replaces each array by a new tensor, while the graph goes on reading the captured one, which is full
+of padding.
 
-Write each step to where the graphs read it: all arrays by one upload from pinned memory, for which
-nobody waits. A step may have fewer tokens than its graph has rows, and the graph computes all of
-them: what is behind the step's numbers has to be padding, each time, and every array has one of its
-own.
+Write each step to the arrays that the graphs read: all arrays by one upload from pinned memory,
+without a wait. A step may have fewer tokens than its graph has rows, and the graph computes all
+rows. So the values after the step's own must be padding in every step, and every array has a
+padding value of its own.
 
 You need to know packed uploads from a ring of pinned memory, and graphs.
 

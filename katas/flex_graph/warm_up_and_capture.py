@@ -1,14 +1,14 @@
 """Warm up what you capture (chapter 04, easy, 15 minutes).
 
 A model is captured once for each size that a step may have, and its graphs are replayed with
-requests of any length. The first call with new shapes compiles, which no capture can hold: so each
-size is warmed up before it is captured. The function below does that, and fails. Its warm-up is of
-short requests, to be done soon, and its capture of the longest ones: other shapes, that nobody has
-compiled.
+requests of any length. The first call with new shapes compiles a kernel, and a capture can't
+contain that. So each size is warmed up before it is captured. The function below does that, and
+fails. Its warm-up uses short requests, to be quick, but its capture uses the longest requests:
+shapes that no call has compiled.
 
-Make the warm-up compile what the capture needs, for all sizes. The graphs must stay good for
-requests of up to `max_model_len` tokens. And let the largest size stay the first that is called: a
-model may keep memory that a larger call would put other memory in the place of.
+Make the warm-up compile what the capture needs, for all sizes. The graphs must stay right for
+requests of up to `max_model_len` tokens. The largest size must stay the first that is called: a
+model may keep memory that a larger call would replace.
 
 You need to know that a kernel is compiled when it is first launched, and that a capture must not
 wait for that.

@@ -1,13 +1,13 @@
 """A table of all chunks (chapter 03, medium, 20 minutes).
 
-Gated DeltaNet works through a prompt in chunks of 64 tokens, and each program of its kernels has to
-know which chunk of which sequence is its own: row i of a table says it to program i. The function
-below makes that table, and works. But it reads the lengths from the device, makes the rows one at a
-time in Python, and uploads them by a copy that waits once more.
+Gated DeltaNet works through a prompt in chunks of 64 tokens. Each program of its kernels has to
+know its chunk and the sequence of that chunk: row i of a table says so to program i. The function
+below makes this table, and works. But it reads the lengths from the device, makes the rows one at a
+time in Python, and waits once more for their upload.
 
-Make the table from `cu_seqlens_cpu`, where the host has the same numbers, without a loop over
-sequences, and send it once, from pinned memory and without waiting. Kernels go by addresses: it is
-contiguous, row behind row.
+Make the table from `cu_seqlens_cpu`, which has the same numbers on the host, without a loop over
+sequences. Upload it once, from pinned memory and without waiting. Kernels read by address: the
+table must be contiguous, row after row.
 
 You need to know how sequences lie side by side, with their starts in `cu_seqlens`.
 

@@ -1,11 +1,11 @@
 """A sum that starts at zero (chapter 03, easy, 10 minutes).
 
-The kernel that passes states from chunk to chunk needs a second table: how many chunks come before
-each sequence, and, at its end, how many there are in all. The function below sums them up on the
-device, where the lengths are, and works. But the zero in front of the sums is made by the host, and
-the host waits for its arrival.
+The kernel that passes states from chunk to chunk needs a second table: the number of chunks before
+each sequence, and at the end the number of all chunks. The function below sums these numbers up on
+the device, where the lengths are, and works. But the host makes the zero in front of the sums, and
+waits for its upload.
 
-Let the device make it all: nothing has to travel here.
+Let the device make the whole table: no upload is needed.
 
 You need to know `cumsum`, and the rows of `chunk_indices`.
 

@@ -1,14 +1,13 @@
 """Tables that the host never sees (chapter 03, hard, 40 minutes).
 
-When a step begins before the last one has ended, the host may not know the lengths yet: they are on
-the device, and only that there are `num_tokens` in all is certain. The function below makes both
-tables of such lengths, and works. But it reads them first, so it waits, and no graph can capture
-it.
+If a step begins before the last one has ended, the host may not know the lengths yet. They are on
+the device, and the host knows only their sum, `num_tokens`. The function below makes both tables of
+such lengths, and works. But it reads the lengths first, so it waits, and no graph can capture it.
 
-Make both tables on the device. The host has to say how many rows the table has, without knowing:
-take the most that there can be, `most_chunks`, and fill those that are no chunk with -1. PyTorch's
-own operators are enough; our solution is the Triton kernel of the step, whose rows search as yours
-will.
+Make both tables on the device. The host has to set the number of rows without knowing the lengths:
+take the largest number that is possible, `most_chunks`, and fill the rows that are not chunks with
+-1. PyTorch's own operators are enough. Our solution is the Triton kernel of the step, whose rows
+search as yours will.
 
 You need to know Triton, a binary search, and the tables of `chunk_indices` and `chunk_offsets`.
 

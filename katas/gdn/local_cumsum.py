@@ -1,14 +1,14 @@
 """One launch for all chunks (chapter 03, hard, 40 minutes).
 
-The first thing that Gated DeltaNet does with its gates is to add them up inside each chunk. The
-function below works, and its kernel is sound: it computes one chunk, of all heads. But the function
-launches it for each chunk by itself, and to know where the chunks are it reads the starts of the
-sequences from the device, and waits.
+Gated DeltaNet first sums up its gates inside each chunk. The function below works, and its kernel
+is sound: it computes one chunk, of all heads. But the function launches the kernel once for each
+chunk. To know where the chunks are, it reads the starts of the sequences from the device, and
+waits.
 
-Launch it once, with as many programs as `chunk_indices` has rows. Let each program find its chunk:
-its row of the table says which sequence, and which chunk of it; `cu_seqlens` says where that
-sequence starts and ends. Rows of -1 are no chunk: a table that was made on the device has them at
-its end.
+Launch the kernel once, with as many programs as `chunk_indices` has rows. Let each program find its
+chunk: its row of the table has the sequence and the chunk in that sequence, and `cu_seqlens` has
+the sequence's start and end. Rows of -1 are not chunks: a table that was made on the device has
+such rows at its end.
 
 You need to know Triton: programs, masks, `tl.cumsum`; and the table of `chunk_indices`.
 

@@ -1,17 +1,17 @@
 """The prefills of a mixed step (chapter 03, hard, 45 minutes).
 
-A step may hold decodes, with one token each, and prefills behind them. Only the prefills are
-computed in chunks, and their tokens are cut out for that: so their starts are counted from the
-first of these tokens, and both tables are made of exactly those starts. Where requests with draft
-tokens are in the batch, no decode is counted as one: they are all prefills, and the tables must
-know.
+A step may have decodes, with one token each, and prefills after them. Only the prefills are
+computed in chunks, and their tokens are cut out of the step for that. So their starts count from
+the first of these tokens, and both tables are made of exactly these starts. If the batch has
+requests with draft tokens, no request counts as a decode: requests with one token are prefills too,
+and the tables must have them.
 
 The function below gets all that right. But it asks the device which requests are decodes, one after
-the other, although the host knows; it reads the starts back to make a table of them; and it uploads
+the other, although the host knows. It reads the starts back to make a table of them, and it uploads
 in pieces.
 
-Find everything out on the host, and send it by one upload that nobody waits for. Without prefills
-send nothing.
+Compute everything on the host, and upload it once without a wait. If there are no prefills, upload
+nothing.
 
 You need to know both tables, of `chunk_indices` and `chunk_offsets`, and packed uploads.
 

@@ -1,12 +1,12 @@
 """Thread the tables through (chapter 03, medium, 20 minutes).
 
-24 layers call one op on the same sequences, and the op has two stages, which both need the table of
-all chunks. The code below works. But each stage of each layer makes the table anew, from starts
-that it reads from the device: 96 waits in a step.
+24 layers call one op on the same sequences. The op has two stages, and both need the table of all
+chunks. The code below works. But each stage of each layer makes the table again, from starts that
+it reads from the device: 96 waits in a step.
 
-All three already take `chunk_indices`, and none of them looks at it. Make the table once in
-`decays_of_layers`, from `cu_seqlens_cpu`, and hand it down. Others call the op and its stages
-without a table: what is given None makes its own, as before.
+The op and both stages already take `chunk_indices`, and none of them uses it. Make the table once
+in `decays_of_layers`, from `cu_seqlens_cpu`, and pass it down. Other callers call the op and its
+stages without a table: a function that gets None makes its own table, as before.
 
 You need to know the table of `chunk_indices`.
 

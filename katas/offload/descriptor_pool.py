@@ -1,13 +1,13 @@
 """Descriptors in flight (chapter 05, medium, 30 minutes).
 
-A kernel that copies a list of pieces reads it, the descriptors, from pinned host memory: addresses
-of sources, addresses of targets, sizes. It does so when its turn comes, long after the host has
-queued it. If the host writes the next transfer's descriptors there before, two transfers copy the
-same blocks, and one request reads what is not its own. The class below is safe from that, because
-`take` waits until all transfers are done. Meanwhile the host queues nothing.
+A kernel that copies a list of pieces reads the list, its descriptors, from pinned host memory:
+source addresses, target addresses, sizes. It reads them when it runs, long after the host has
+queued it. If the host overwrites them earlier with the next transfer's descriptors, two transfers
+copy the same blocks, and one request reads another request's data. The class below is safe from
+that, because `take` waits until all transfers are done. Meanwhile the host queues nothing.
 
-Hand out a buffer again as soon as the event has passed that it was given back with, and not before.
-If none is free, make another, and wait for nobody. Only a pool that has `most_buffers` waits: for
+Hand out a buffer again as soon as the event that it was returned with has passed, and not earlier.
+If no buffer is free, make another without waiting. Only a pool that has `most_buffers` waits: for
 the transfer that ends first, and for nothing else.
 
 You need to know pinned memory and events.

@@ -1,14 +1,14 @@
 """Loads behind and beside compute (chapter 05, hard, 35 minutes).
 
-Blocks are loaded while the device computes. But a block that is loaded may still have to be zeroed,
-one that is stored may still have to be computed, and what reads a block must find it there. The
-class below gets all that right, and the host waits for it: before each transfer for the
-computation, and then for the copies. So nothing happens at the same time.
+Blocks are loaded while the device computes. But a block to be loaded may still have to be zeroed, a
+block to be stored may still have to be computed, and a step that reads a block must find it loaded.
+The class below gets all that right by letting the host wait: before each transfer for the
+computation, and then for the copies. So nothing overlaps.
 
-Let the streams wait for each other instead. A transfer runs behind what the current stream had to
-do when it was asked for, and behind the transfer before it, but beside all that comes later. Who
-needs its blocks says so: `make_stream_wait` lets the current stream wait for the transfers of these
-blocks, and for no later ones. The host waits for nothing.
+Let the streams wait for each other instead. A transfer runs after all work that the current stream
+had when the transfer was requested, and after the transfer before it, but beside all later work. A
+caller that needs blocks calls `make_stream_wait`: it lets the current stream wait for the transfers
+of these blocks, and for no later transfers. The host waits for nothing.
 
 You need to know streams and events, and which blocks of a KV cache a step reads and writes.
 

@@ -1,15 +1,15 @@
 """Pieces that continue one another (chapter 05, medium, 25 minutes).
 
-When a request comes back whose KV cache lies in CPU memory, its blocks are copied to the GPU: a
-list of pieces, each a source address, a target address and a size. The driver makes the host pay
-for every piece, whatever its size: a microsecond or two, so for 4 KiB the host needs more time than
-the link. But blocks are often neighbours, in CPU memory and on the GPU. The function below gets
-such a list, and hands it on as it is.
+When a request returns whose KV cache lies in CPU memory, its blocks are copied to the GPU: a list
+of pieces, each with a source address, a target address and a size. The driver costs the host a
+microsecond or two for every piece, whatever its size: for 4 KiB that is longer than the link takes.
+But blocks are often neighbours, both in CPU memory and on the GPU. The function below gets such a
+list, and returns it as it is.
 
-Make one piece of those that continue one another: a piece that begins where the piece before it in
-the list ends, in the source and in the target as well. The same bytes have to arrive at the same
-places, and no others. Leave out pieces of no bytes, which the driver refuses. And a list may have
-thousands of pieces: a loop over them in Python would take the host as long as the driver does.
+Merge pieces that continue each other: a piece that begins where the piece before it in the list
+ends, both in the source and in the target. The same bytes have to arrive at the same places, and no
+other bytes. Leave out pieces of 0 bytes, because the driver refuses them. A list may have thousands
+of pieces: a Python loop over them would take the host as long as the driver does.
 
 You need to know NumPy: comparisons of whole arrays, `flatnonzero`, `add.reduceat`.
 

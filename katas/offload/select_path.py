@@ -1,15 +1,15 @@
 """The path that was the fastest (chapter 05, medium, 25 minutes).
 
 A list of pieces can be copied in two ways. The DMA engine copies large pieces at the speed of the
-link, but the host pays for each of them. A kernel costs one launch, however many there are, and is
-a little slower where pieces are large. Which of them wins depends on how many pieces there are, how
-long they are, and on the machine. The function below decides once, by the size of a page and a
-threshold that was right on somebody's H100. What is copied later need not look like that: parts of
-a page, many blocks as one piece, or just three of them.
+link, but each piece costs the host time. A kernel costs one launch, however many pieces there are,
+and is a little slower if pieces are large. Which of the two is faster depends on the number of
+pieces, on their length, and on the machine. The function below decides once, by the size of a page
+and a threshold that was right on one H100. Later lists need not look like that: parts of a page,
+many blocks as one piece, or just three blocks.
 
-Choose in each call, among the pieces that it really copies, by the times that were measured on this
-GPU: `time_us` knows them. What no kernel can copy goes to the DMA engine, at any size. Of a list in
-which no piece has bytes `time_us` knows nothing: there is nothing to copy.
+Choose in each call, from the pieces that are really copied and the times that were measured on this
+GPU: `time_us` returns them. Pieces that a kernel can't copy go to the DMA engine, at any size.
+`time_us` has no time for a list without bytes: there is nothing to copy.
 
 You need to know closures, and the list of pieces of `merge_adjacent`.
 

@@ -1,18 +1,18 @@
 """A kernel that goes by addresses (chapter 05, hard, 60 minutes).
 
-Where the host pays the driver for every small piece, a kernel can copy all of them in one launch:
-it reads host memory that is pinned over the link, as it reads the device's own. The function below
-copies pieces with a kernel that is given one of them: two addresses, which it takes for pointers to
-words of 8 bytes. But it is launched for each piece, with one program, which holds the whole piece
-at once. And of a size that is no multiple of 8 it leaves out the rest, without a word.
+If the driver costs the host time for every small piece, a kernel can copy all pieces in one launch:
+it reads pinned host memory over the link, as it reads the device's own memory. The function below
+copies pieces with a kernel that gets one piece: two addresses, which it takes for pointers to words
+of 8 bytes. But it is launched once for each piece, with one program, which holds the whole piece at
+once. If a size is no multiple of 8, it leaves out the rest and reports nothing.
 
-Launch it once. Let it read the descriptors from the three tensors, which are pinned: where each
-piece comes from, where it goes, how long it is. Cut pieces into chunks of a fixed number of words,
-share all chunks out among several programs, and mask the last one of a piece. Refuse what no words
-of 8 bytes can copy, before anything is copied: on a GPU a misaligned address costs the CUDA
-context. Where there is nothing to copy, launch nothing.
+Launch the kernel once. Let it read the descriptors from the three pinned tensors: each piece's
+source, target and size. Cut pieces into chunks of a fixed number of words, share all chunks out
+among several programs, and mask the last chunk of a piece. Refuse pieces that words of 8 bytes
+can't copy, before anything is copied: on a GPU a misaligned address costs the CUDA context. If
+there is nothing to copy, launch nothing.
 
-Sim can't see where an address leads. So `work` tells it which pieces the kernel copies; a GPU does
+Sim can't see where an address leads. So `work` tells sim which pieces the kernel copies; a GPU does
 not need that.
 
 You need to know Triton: pointers, masks, and programs that share work out.

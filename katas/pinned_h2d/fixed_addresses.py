@@ -1,11 +1,13 @@
 """Addresses that survive a replay (chapter 01, medium, 20 minutes).
 
-A captured graph reads the memory that it read when it was captured. The class below makes a new
-tensor for each step, so a replay goes on reading the ranges of the step that was captured.
+A captured graph reads the same memory in every replay: the memory that it read when it was
+captured. The class below makes a new tensor for each step, so a replay goes on reading the ranges
+of the captured step.
 
 Make one tensor on the device for all steps, as large as the largest step, and let `update` write
-each step's ranges into it. A graph may read rows beyond those of the step: they must be zero, and
-not what a larger step left there. Pin where that is possible: `pin_memory=current().pin_memory`.
+each step's ranges into it. A graph may read rows after those of the step. These rows must be zero,
+not what a larger step left there. Pin the memory if the platform can:
+`pin_memory=current().pin_memory`.
 
 You need to know what a captured graph remembers of a tensor, and the ring of `staging_ring`.
 

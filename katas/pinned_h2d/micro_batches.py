@@ -1,11 +1,11 @@
 """One upload for all micro-batches (chapter 01, medium, 20 minutes).
 
-A step may be split into micro-batches, and each of them knows a part of the requests. The ranges
-are keyed by the request's index in the whole step; row 0 of a micro-batch is its own first request.
-The function below gets that right, with an upload for each micro-batch.
+A step may be split into micro-batches, each with a part of the requests. The keys of the ranges are
+the requests' indices in the whole step, but row 0 of a micro-batch is its own first request. The
+function below gets that right, with one upload for each micro-batch.
 
-Lay the rows of all micro-batches one behind the other, upload them once, and give each micro-batch
-its part, as a view.
+Put the rows of all micro-batches one after the other into one tensor, upload it once, and give each
+micro-batch its part as a view.
 
 You need to know views of tensors, and the padded tensor of `padded_ranges`.
 

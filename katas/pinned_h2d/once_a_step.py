@@ -1,12 +1,12 @@
 """Once a step (chapter 01, easy, 15 minutes).
 
-48 layers read the ranges, and they are the same for all of them. The function below gives each
-layer its tensor, and uploads it anew for each: `upload(ranges, num_seqs)` returns a tensor on the
-device, or None when the ranges say nothing.
+48 layers read the same ranges. The function below gives each layer its tensor, but uploads the
+ranges again for each layer. `upload(ranges, num_seqs)` returns a tensor on the device, or None if
+the ranges are empty.
 
-Call `upload` once in each step, and give all layers what it returned. (A step in micro-batches is a
-list of such dicts. Here one upload for each of them will do; the last kata is about them.) The next
-step has an upload of its own, whether its ranges are the same or not.
+Call `upload` once in each step, and give its result to all layers. (A step in micro-batches is a
+list of such dicts. One upload for each dict will do here; the kata `micro_batches` makes do with
+one.) The next step has an upload of its own, even if its ranges are the same.
 
 You need to know how a dict of metadata, one for each layer, is made in a step.
 

@@ -1,11 +1,11 @@
 """One tensor for all requests (chapter 01, easy, 15 minutes).
 
-Tokens of an image may attend to each other both ways, so attention needs to know where the images
-lie: a span (start, end) of positions for each, by request. The function below works. But it uploads
-the spans of every request by themselves, and waits each time.
+Tokens of an image may attend to each other in both directions, so attention needs the positions of
+the images: a span (start, end) for each image, by request. The function below works. But it uploads
+each request's spans separately, and waits each time.
 
 Build the whole padded tensor on the host, in pinned memory, and upload it once without waiting. Pin
-it where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`.
+the memory if the platform can: `pin_memory=current().pin_memory`, from `debubble.accelerator`.
 
 You need to know how to upload from pinned memory.
 

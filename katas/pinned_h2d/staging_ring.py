@@ -1,14 +1,14 @@
 """A ring of staging buffers (chapter 01, medium, 25 minutes).
 
-Pinning memory takes long, so an engine pins a few buffers once and uses them in turn, as many as it
-has steps in flight. The class below pins nothing: each of its uploads waits for the device.
+Pinning memory is slow, so an engine pins a few buffers once, as many as it has steps in flight, and
+uses them in turn. The class below pins nothing, so each of its uploads waits for the device.
 
-Let `__init__` pin `depth` buffers, and let `upload` take the next one: write the values to it, and
-queue the copy from there. A copy that is queued has not yet read its buffer. Before a buffer is
-written to again, make sure that its last copy is done, and wait for nothing else. Ask first, by
-`event.query()`: a copy that is done needs no wait. One that isn't is waited for by
-`event.synchronize()`, and not by asking in a loop. Pin where that is possible:
-`pin_memory=current().pin_memory`, from `debubble.accelerator`.
+Let `__init__` pin `depth` buffers. Let `upload` take the next buffer, write the values to it, and
+queue the copy from there. A queued copy has not read its buffer yet: before you write to a buffer
+again, make sure that its last copy is done, and wait for nothing else. Call `event.query()` first,
+because a copy that is done needs no wait. Wait for an unfinished copy with `event.synchronize()`,
+not with a loop of queries. Pin the memory if the platform can: `pin_memory=current().pin_memory`,
+from `debubble.accelerator`.
 
 You need to know pinned memory and events: `record`, `query`, `synchronize`.
 

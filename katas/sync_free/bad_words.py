@@ -1,12 +1,13 @@
 """Forbid without a wait (chapter 02, medium, 30 minutes).
 
-A bad word is a sequence of token ids that a request must never say. When it has said all but the
-last id, the logit of that one becomes minus infinity. The function below works. But each logit that
-it sets is a number that travels to the device, and the host waits for its arrival.
+A bad word is a sequence of token ids that a request must never generate. When a request has
+generated all ids of the word but the last, the logit of the last id becomes minus infinity. The
+function below works. But each logit that it sets is a number that it uploads, and the host waits
+for each upload.
 
-Set them all without a wait, and go on refusing ids that the vocabulary lacks. What is sent, if
-anything, is the matches, in one upload from memory pinned by `pin_memory=current().pin_memory`: a
-mask would have a number for every logit, and no kernel passes over all of them. Where no word
+Set all these logits without a wait, and keep refusing ids that are not in the vocabulary. If you
+upload anything, upload the matches, once, from memory pinned by `pin_memory=current().pin_memory`.
+A mask would have a number for every logit, and no kernel may pass over all of them. If no word
 matches, leave the device alone.
 
 You need to know `index_put_` and `masked_fill_`, and which of their arguments have to travel.

@@ -1,12 +1,13 @@
 """The tokens that requests ask for (chapter 02, medium, 25 minutes).
 
-A request may ask how likely certain tokens are, besides the one that was sampled for it. The
-function below gathers their ids, one row for each request, for a kernel to look up. It works. But
-it uploads the ids of every request by themselves, and waits each time, in the midst of sampling.
+A request may ask for the logprobs of certain tokens, besides that of the sampled token. The
+function below gathers the ids of these tokens, one row for each request, for a kernel to look up.
+It works. But it uploads each request's ids separately, and waits each time, in the middle of
+sampling.
 
-Send the ids of all rows at once, pinned where `current().pin_memory` says so, and let nobody wait.
-The host does not know yet which tokens are sampled: leave column 0 to the device. The kernel goes
-by addresses: give it both tensors contiguous.
+Upload the ids of all rows at once, pinned if `current().pin_memory` is true, and without a wait.
+The host does not know the sampled tokens yet: leave column 0 to the device. The kernel reads by
+address, so both tensors must be contiguous.
 
 You need to know `index_copy_` and `scatter_`, and pinned uploads.
 

@@ -1,12 +1,13 @@
 """A zero that does not travel (chapter 02, easy, 15 minutes).
 
-Penalties count what each request was told and has said, in rows of tables on the device. When a
-request comes, or comes back, its rows are zeroed. The function below does that. But the host waits
-for the upload of the row numbers, and then for that of a zero, once a table.
+Penalties count the tokens of each request's prompt and output, in rows of tables on the device.
+When a request arrives or resumes, its rows are set to zero. The function below does that. But the
+host waits for the upload of the row numbers, and then, for each table, for the upload of a zero.
 
-Clear the rows without a wait: one pinned upload of the row numbers, and a zero that is no tensor.
-No kernel passes over a whole table for the sake of a few rows, and 16 rows take as many launches as
-2. Pin where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`.
+Clear the rows without a wait: one pinned upload of the row numbers, and a zero that is not a
+tensor. No kernel may pass over a whole table to clear a few rows, and 16 rows take as many launches
+as 2. Pin the memory if the platform can: `pin_memory=current().pin_memory`, from
+`debubble.accelerator`.
 
 You need to know `index_fill_`, and that a Python number in it need not travel.
 

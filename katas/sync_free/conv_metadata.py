@@ -1,13 +1,13 @@
 """Planned once, for all layers (chapter 02, medium, 25 minutes).
 
-A convolution over sequences of any lengths is run in chunks of 8 tokens, and each program of its
-kernel must know which sequence its chunk is of, and where in that sequence it begins. The function
-below works. But it finds that out anew for every layer, from lengths that it reads back from the
-device, and then uploads it twice.
+A convolution over sequences of any lengths runs in chunks of 8 tokens. Each program of its kernel
+must know the sequence of its chunk, and where in that sequence the chunk begins. The function below
+works. But it computes this metadata again for every layer, from lengths that it reads from the
+device, and then uploads it in two copies.
 
-Plan it once a step, from the starts that the host has in `query_start_loc_cpu`; send it by one
-upload that nobody waits for, pinned where `current().pin_memory` says so; and give all layers the
-same metadata. Kernels go by addresses: both tensors are contiguous.
+Plan once a step, from the starts that the host has in `query_start_loc_cpu`. Upload the metadata
+once, without a wait, pinned if `current().pin_memory` is true, and give it to all layers. Kernels
+read by address: both tensors must be contiguous.
 
 You need to know how a step's sequences lie side by side, with their starts in one tensor.
 

@@ -1,14 +1,14 @@
 """What the other ranks run (chapter 02, hard, 40 minutes).
 
-Ranks that step side by side have to know before each step what the others are about to run. Each
-writes four numbers into its own column of a tensor, `group.all_reduce` sums the tensors of all
-ranks, and the host reads the sum. The code below does that. But each of the four writes is an
-upload that waits, the read waits as well, and all of it is queued behind the model's last step.
+Data-parallel ranks step together, so each rank has to know before a step what the others will run.
+Each rank writes four numbers into its own column of a tensor, `group.all_reduce` sums the tensors
+of all ranks, and the host reads the sum. The code below does that. But each of the four writes is
+an upload that waits, the read waits as well, and all of it is queued after the model's last step.
 
-Upload the column once, from memory that is pinned where `current().pin_memory` says so. Start the
-copy back at once, and wait for it in `read` alone, by `event.synchronize()`, if `event.query()`
-says that it is not there by then: a loop that asks is a wait too, and what is there needs none. Do
-all of it on `group.stream`, which has nothing else to do.
+Upload the column once, from memory that is pinned if `current().pin_memory` is true. Start the copy
+to the host at once, and wait for it only in `read`. Let `read` call `event.synchronize()` if
+`event.query()` says that the copy is not done: a finished copy needs no wait, and a loop of queries
+is a wait too. Do all of this on `group.stream`, which has no other work.
 
 You need to know streams, events and pinned downloads.
 

@@ -1,18 +1,18 @@
 """Find the races (chapter 02, hard, 40 minutes).
 
-For once the code is fast, and wrong. The decode loop below never waits: it uploads the positions,
-computes, copies the tokens to the host on a stream of its own, and hands out those of the step
-before. It is right as long as somebody watches. Behind a busy device it returns garbage, because
-memory changes hands four times in a step, and nothing says when.
+This code is fast, and wrong. The decode loop below never waits: it uploads the positions, computes,
+copies the tokens to the host on a stream of its own, and returns the tokens of the step before. It
+is right if the caller waits for the device between steps. On a busy device it returns garbage:
+three buffers are used again or read, and no event says when that is safe.
 
-Find the four races, and repair them one at a time. The host may wait for one thing in a step: that
-the tokens of the step before have arrived. The device must have the next step to do by then, and
-its kernels wait for no copy to the host: these stay on the stream of their own. Wait by
+Find the three races, and repair them one at a time. The host may wait for one thing in a step: the
+arrival of the previous step's tokens. The device must have its next step queued by then, and its
+kernels wait for no copy to the host: these copies stay on their own stream. Wait by
 `event.synchronize()`: a loop around `event.query()` is a wait that no timeline shows.
 
-On the simulated GPU a race is proved each time, and the timeline names both of its lines: the copy,
-and the line that came too early. A real GPU says nothing, and shows it now and then by a wrong
-token; there the tests keep the device busy for so long that it does.
+The simulated GPU proves a race every time, and the timeline names both of its lines: the copy, and
+the line that came too early. A real GPU reports nothing, and shows a race only now and then by a
+wrong token. On a real GPU the tests keep the device busy long enough to make that happen.
 
 You need to know streams and events, and that a copy reads its memory when its turn comes.
 

@@ -1,11 +1,12 @@
 """A number that need not travel (chapter 02, easy, 10 minutes).
 
-When layers share their keys and values, only the rows that give logits have to be computed in all
-of them. A captured graph reads the indices of these rows from a buffer, at a padded size, so the
-rest of the buffer must hold valid indices too: the last one, again and again. The function below
-works. But `fill_` is handed a number, and to get it the host waits for the device.
+If layers share their keys and values, only the rows that give logits have to be computed in all
+layers. A captured graph reads the indices of these rows from a buffer, at a padded size. So the
+rest of the buffer must hold valid indices too: the last index, again and again. The function below
+works. But `fill_` takes a number, and to get this number the host waits for the device.
 
-Write the tail without asking what the last index is. What it refuses, go on refusing.
+Fill the rest of the buffer without reading the last index on the host. Keep refusing the inputs
+that the function refuses.
 
 You need to know which indices of tensors are views, and which make a number of them.
 

@@ -1,14 +1,14 @@
 """Rows that change places (chapter 02, medium, 20 minutes).
 
-An n-gram speculator keeps the tokens of each request in one row of a device tensor, and their
-number in another tensor. As requests come and go the others change rows, and `moves` says which row
-goes where. The function below works. But it uploads where the rows come from, waits, uploads where
-they go, and waits again.
+An n-gram speculator keeps each request's tokens in one row of a device tensor, and their number in
+another tensor. As requests come and go, the remaining requests change rows, and `moves` says which
+row goes where. The function below works. But it uploads the source rows, waits, uploads the target
+rows, and waits again.
 
-Upload all row numbers at once, pinned where `current().pin_memory` says so, and let nobody wait.
-Two requests may change places: what is overwritten must have been read before. Rows that stay are
-neither read nor written, 16 rows take as many launches as 2, and no move takes none. What it
-refuses, go on refusing.
+Upload all row numbers at once, pinned if `current().pin_memory` is true, and without a wait. Two
+requests may swap places: read every row before you overwrite it. Rows that stay are neither read
+nor written. 16 rows take as many launches as 2, and an empty `moves` takes none. Keep refusing the
+inputs that the function refuses.
 
 You need to know `index_select` and `index_copy_`, and pinned uploads.
 

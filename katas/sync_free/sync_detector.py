@@ -1,15 +1,15 @@
 """A detector of waits (chapter 02, hard, 60 minutes).
 
-Syncs come back with the next change, so an engine needs a tool that finds them. Here is the
-beginning of one. PyTorch shows a TorchDispatchMode each operator, before it runs: `func` with its
-arguments. The detector below runs them all, and notes a wait when the operator reads a value. It
-misses all other waits.
+New changes bring new syncs, so an engine needs a tool that finds them. Here is the beginning of
+such a tool. PyTorch shows a TorchDispatchMode each operator before it runs: `func` with its
+arguments. The detector below runs every operator, and notes a wait if the operator reads a value.
+It misses all other waits.
 
-Let it note them too: copies that block, copies that are not to block but cannot help it, results of
-a size that only the device knows, and Python values on their way to the device. It has to stay
-silent where nobody waits. And let `allow_waits` let through what is meant. In inference mode
-PyTorch shows a mode `item` and `to` as a whole, and not the operators that they call: there it must
-note the same waits, each once.
+Let it note the other waits too: copies that block, non-blocking copies that have to block all the
+same, results whose size only the device knows, and Python values that are uploaded. It must stay
+silent where the host does not wait. Let `allow_waits` permit the intended waits. In inference mode
+PyTorch shows a mode `item` and `to` as a whole, without the operators that they call: there the
+detector must note the same waits, each once.
 
 You need to know what a TorchDispatchMode is shown of an operator.
 

@@ -1,14 +1,14 @@
 """Lengths that the host knows (chapter 02, medium, 25 minutes).
 
-A model that scores two texts at once wants to be told which token is of which: its id is 0 in the
-first text and 1 in the second. `token_type_starts` says at which position of a request the second
-one begins. The function below works. But it takes each request's length from the device, a wait for
-each of them, and uploads the ids by a copy that waits once more.
+A model that scores two texts at once needs to know which token belongs to which text: a token's id
+is 0 in the first text and 1 in the second. `token_type_starts` has the position in a request at
+which the second text begins. The function below works. But it reads each request's length from the
+device and waits each time, and its upload of the ids waits once more.
 
-Take the lengths from `optimistic_seq_lens_cpu`, which the host wrote itself, and send what is to be
-sent once, from pinned memory and without waiting, by as many launches for 16 requests as for 2. Pin
-where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`. What it
-refuses, go on refusing.
+Take the lengths from `optimistic_seq_lens_cpu`, which the host wrote itself. Upload once, from
+pinned memory and without waiting, with as many launches for 16 requests as for 2. Pin the memory if
+the platform can: `pin_memory=current().pin_memory`, from `debubble.accelerator`. Keep refusing the
+inputs that the function refuses.
 
 You need to know `cumsum`, or any other way from where ids change to the ids.
 

@@ -354,12 +354,12 @@ def test_a_table_without_headings_begins_with_its_first_row(opened):
 
 def test_a_katas_page_has_its_task_its_hints_folded_and_the_command(opened):
     page = opened("katas/first_steps/keep_it_on_the_device.html")
-    assert page.get_by_text("it asks the device for every single loss").is_visible()
+    assert page.get_by_text("it reads every loss from the device one by one").is_visible()
     assert "debubble watch keep_it_on_the_device" in page.locator("pre").first.inner_text()
     first = page.locator("details").first
-    assert first.get_by_text("is one download and one host sync").is_hidden()
+    assert first.get_by_text("How many times does the loop wait").is_hidden()
     first.locator("summary").click()
-    assert first.get_by_text("is one download and one host sync").is_visible()
+    assert first.get_by_text("How many times does the loop wait").is_visible()
 
 
 def test_the_reference_has_each_public_name(site):
