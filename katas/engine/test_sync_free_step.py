@@ -27,28 +27,28 @@ SPANS = (
 )
 INPUTS = (
     "`torch.tensor(..., device=...)` is a copy from pageable memory, and the host waits for it. "
-    "All inputs of a step are known at the same time: put them one behind the other into one "
-    "pinned tensor, send it with non_blocking=True, and cut it apart on the device by `split` and "
-    "`view` (chapter 02; chapter 03: kata `metadata_builder`). A slice of a pinned tensor with "
-    "gaps between its rows travels as pageable memory does."
+    "All inputs of a step are known at the same time: put them one after the other into one pinned "
+    "tensor, send it with non_blocking=True, and cut it apart on the device by `split` and `view` "
+    "(chapter 02; chapter 03: kata `metadata_builder`). A slice of a pinned tensor with gaps "
+    "between its rows travels as pageable memory does."
 )
 SAMPLED = (
     "The next step needs the sampled tokens on the device, where they are. Keep them there, one "
     "for each slot, and let the next step pick what it needs. The host only wants them for the "
-    "user: start a copy to pinned memory, record an event behind it, and leave the waiting to "
+    "user: start a copy to pinned memory, record an event after it, and leave the waiting to "
     "`read` (chapter 02: kata `data_parallel`)."
 )
 READ_LATE = (
-    "Until its event has passed, pinned memory that a copy goes to holds something else: ask the "
-    "event, and wait for it if need be. And wait for this event alone: behind it are the steps "
-    "that were queued since, and nobody wants to wait for those (chapter 02: kata `data_parallel`)."
+    "Until its event has passed, pinned memory that a copy goes to holds something else: query the "
+    "event, and wait for it if it has not passed. Wait for this event alone: the steps that were "
+    "queued after it need no wait (chapter 02: kata `data_parallel`)."
 )
 IN_FLIGHT = (
-    "A queued copy reads its pinned memory, or writes to it, when its turn comes. What the next "
-    "step packs into the same memory may go out in place of this one's, and tokens that are read "
-    "before the event behind their copy has passed are others. Take fresh pinned memory in each "
-    "step: PyTorch keeps it until its copies are done (chapter 01: kata `staging_ring`; chapter "
-    "02: kata `data_parallel`)."
+    "A queued copy reads its pinned memory, or writes to it, when its turn comes. If the next step "
+    "packs its inputs into the same memory, they may be uploaded in place of this step's inputs. "
+    "Tokens that are read before the event after their copy has passed may be another step's. Take "
+    "fresh pinned memory in each step: PyTorch keeps it until its copies are done (chapter 01: "
+    "kata `staging_ring`; chapter 02: kata `data_parallel`)."
 )
 TABLES = (
     "The lengths come from the scheduler, so the host has them: to read them back from the device "
@@ -72,11 +72,11 @@ ONE_LAUNCH = (
 STALE = (
     "A decode step reads its inputs, the tokens that were sampled last, and blocks of the cache. A "
     "graph, if one computes it, reads the addresses that it was captured with, and keeps each "
-    "number of Python from that time. A tensor that is made anew in a step, a width or a list that "
-    "was decided at the capture: a replay knows no better. Copy all that changes into tensors that "
-    "stay where they are, and make their shapes those of the largest step. And rows that only fill "
-    "up a graph write like all others: give them a slot and a block that are nobody's (chapter 04: "
-    "katas `copy_to_persistent` and `replay_another_batch`)."
+    "Python number of the capture. So a replay does not see a new tensor, or a width or a list "
+    "that has changed since the capture. Copy all that changes into tensors that stay where they "
+    "are, with the shapes of the largest step. Rows that only pad a graph write like all other "
+    "rows: give them a slot and a block that belong to no request (chapter 04: katas "
+    "`copy_to_persistent` and `replay_another_batch`)."
 )
 ONE_BATCH = (
     "Each call of the driver costs the host time, and a block of a prefix is a small piece in each "
@@ -87,7 +87,7 @@ ONE_BATCH = (
 BESIDE = (
     "The link has an engine of its own, so other requests can compute while a prefix is loaded. "
     "But a stream does one thing after the other, and a host that waits queues nothing. Give loads "
-    "a stream of their own, record an event behind the copies, and let only a step with this "
+    "a stream of their own, record an event after the copies, and let only a step with this "
     "request wait for it (chapter 05: kata `load_order`)."
 )
 NOT_THERE = (
@@ -98,9 +98,9 @@ NOT_THERE = (
     "`load_order`)."
 )
 OVERTAKES = (
-    "Whoever had these blocks before may still be computing with them. Let the stream of the loads "
-    "wait for the current stream, which is that of compute, before the copies are queued (chapter "
-    "05: kata `load_order`)."
+    "The request that had these blocks before may still be computing with them. Let the stream of "
+    "the loads wait for the current stream, which is that of compute, before the copies are queued "
+    "(chapter 05: kata `load_order`)."
 )
 ALTOGETHER = (
     "Each wait of the host is a bubble: meanwhile nothing is queued, and the device runs dry. A "
@@ -420,7 +420,7 @@ def test_chapter_02_reading_waits_for_its_own_step_alone(kata, accelerator):
     waits = [event for event in timeline.events if event.kind == "sync"]
     expect(timeline).that(
         still_busy,
-        expected="`read` to be over before what was queued behind its step",
+        expected="`read` to be over before the work that was queued after its step",
         did="waited until the device had done everything",
         events=sorted(waits, key=lambda wait: -wait.duration)[:1],
         why=READ_LATE,
@@ -438,7 +438,7 @@ def test_chapter_02_steps_in_flight_do_not_disturb_each_other(kata, accelerator)
         tokens = [step.tokens.read() for step in server.run(plan)]
     expect(timeline).no_hazards(why=IN_FLIGHT)
     for place, step in enumerate(alone[1:]):
-        value = f"what `read` gives for step {place}, of 6 behind a kernel that was still running,"
+        value = f"what `read` gives for step {place}, of 6 queued while a kernel was still running,"
         expect_equal(tokens[place], step.tokens.read(), value=value, likely=IN_FLIGHT)
 
 
@@ -529,7 +529,7 @@ def test_chapter_05_a_step_waits_for_the_blocks_that_it_reads(kata, accelerator,
     first = min(kernels_of(timeline), key=lambda kernel: kernel.start)
     expect(timeline).that(
         first.start > max(load.start for load in loads),
-        expected="a step with a request to start behind the copies of its load",
+        expected="a step with a request to start after the copies of its load",
         did="lets it start before them",
         events=[first, *loads],
         why=NOT_THERE,
@@ -557,7 +557,7 @@ def test_chapter_05_a_load_waits_for_the_last_owner_of_its_blocks(kata, accelera
     loads = [event for event in timeline.events if is_upload(event)]
     expect(timeline).that(
         all(load.end > busy.end for load in loads),
-        expected="a load to run behind all that was queued before it",
+        expected="a load to run after all that was queued before it",
         did="lets it overtake a kernel that may still use these blocks",
         events=[busy, *loads],
         quoted=loads,

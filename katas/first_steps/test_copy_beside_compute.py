@@ -28,19 +28,20 @@ QUEUED_BEHIND = (
     "that buffer. It is the kernel that has to wait, for the event recorded right after its copy."
 )
 ALL_AT_ONCE = (
-    "A kernel reads one batch and has to wait for that one. Behind an event that was recorded "
-    "after the last copy, all kernels wait for all copies, and while the link works the device "
-    "does nothing. Record an event behind each copy, and let each kernel wait for its own."
+    "A kernel reads one batch and has to wait only for that batch. If all kernels wait for an "
+    "event that was recorded after the last copy, they wait for all copies, and while the link "
+    "works the device does nothing. Record an event after each copy, and let each kernel wait for "
+    "its own event."
 )
 TOO_EARLY = (
     "Streams do not wait for each other by themselves. The stream that computes has to wait for "
     "an event that was recorded on the copying stream, after the copy: not before it."
 )
 GIVEN_AWAY = (
-    "What arrives lies in memory of the copying stream. When nobody holds that tensor any more, "
-    "the copying stream may put its next batch there at once, and knows nothing of the kernel that "
-    "still has to read it. Keep what has arrived in a list, and let the copying stream wait for "
-    "the computing one behind the last batch: `copying.wait_stream(computing)`."
+    "The arrived batches lie in memory of the copying stream. When a batch's tensor is dropped, "
+    "the copying stream may put its next batch there at once, although a kernel still has to read "
+    "the memory. Keep the arrived batches in a list, and let the copying stream wait for the "
+    "computing stream after the last batch: `copying.wait_stream(computing)`."
 )
 
 
@@ -141,8 +142,8 @@ def test_copies_have_a_stream_of_their_own(kata, accelerator):
         did=f"runs {len(strays)} kernels on {strays[0].lane}" if strays else "",
         events=strays,
         quoted=(),  # the lines are `compute`'s, above
-        why="Only the copies belong inside `with copying:`. Whoever called run_batches goes on "
-        "with the outputs on its own stream, and would not wait for another one.",
+        why="Only the copies belong inside `with copying:`. The caller of run_batches goes on with "
+        "the outputs on its own stream, and would not wait for another stream.",
     )
     shared = [copy for copy in copies if copy.lane == first.lane]
     expect(timeline).that(

@@ -7,8 +7,8 @@ from debubble.workshop import expect, expect_equal, left_as_they_were
 
 WHY = (
     "Each read makes the host wait until the device has done all that was queued before it. "
-    "Meanwhile nobody queues new work, so the device runs dry: a bubble for every read. "
-    "What is summed up on the device needs one read, however many losses there are."
+    "Meanwhile the host queues no new work, so the device runs dry: a bubble for every read. A sum "
+    "on the device needs one read, however many losses there are."
 )
 
 

@@ -25,7 +25,8 @@ WHY = (
 OVERWRITTEN = (
     "Was its host memory overwritten while the copy was still waiting in the queue? A pinned "
     "buffer that is used again needs an event to say when its last copy is done. Was it copied on "
-    "another stream? Then whoever reads it has to wait for an event that was recorded there."
+    "another stream? Then the stream that reads it has to wait for an event that was recorded "
+    "there."
 )
 
 

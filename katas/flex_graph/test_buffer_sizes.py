@@ -16,9 +16,9 @@ PAGES = (
     "the list is `q_block` times as long as the pages of one request."
 )
 SENTINEL = (
-    "The kernel reads the entry behind the last page as well, to fetch ahead. A full group has its "
+    "The kernel reads the entry after the last page as well, to fetch ahead. A full group has its "
     "last page in the last column: without one more, which holds -1, the kernel reads the first "
-    "page of the next group, and behind the last group memory that is not its own."
+    "page of the next group, and after the last group memory that is not its own."
 )
 BLOCKS = (
     "It is read at [request, block]. A request may be given any block of the cache, so there is a "
@@ -26,7 +26,7 @@ BLOCKS = (
     "each request. Requests are not groups: 16 requests of one token share a group."
 )
 WHY = {
-    "query_start_loc": "One start for each request, and behind the last one its end.",
+    "query_start_loc": "One start for each request, then the end of the last request.",
     "seq_lens": REQUESTS,
     "block_table": "A row for each request, with as many pages as the longest one can have: the "
     "last page may be filled in part, so round up.",
@@ -207,7 +207,7 @@ def test_a_full_group_has_a_column_to_spare(kata, limits):
     pages = max(pages_of_groups(limits, decodes_of(limits)))
     claim(
         columns > pages,
-        expected=f"a column of `kv_indices` behind the {pages} pages of a full group",
+        expected=f"a column of `kv_indices` after the {pages} pages of a full group",
         did=f"made {columns} columns for {limits}",
         why=SENTINEL if columns == pages else PAGES,
     )

@@ -34,13 +34,13 @@ INSIDE = (
     "copy, and what is written there is lost."
 )
 OUTSIDE = (
-    "What is outside of the slice may be read by a graph of a larger batch: leave it alone, and "
-    "whoever wants it neutral writes that. Rows that are written packed, without a gap between "
-    "them, run over it."
+    "A graph of a larger batch may read what is outside of the slice: leave it alone. A caller "
+    "that wants neutral values there writes them. Rows that are written packed, without a gap "
+    "between them, run over it."
 )
 IN_PLACE = (
     "Graphs hold the address, the sizes and the strides of `dst`. `resize_` and `set_` change them "
-    "for everybody who holds the tensor, and none of the graphs is told."
+    "for every holder of the tensor, and the graphs do not notice."
 )
 STAYS = (
     "Both tensors are on the device, and `slice.copy_(src)` is one launch. By way of the host it "

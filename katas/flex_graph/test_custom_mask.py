@@ -37,7 +37,7 @@ MISSING = (
     "What is not listed is not read: the tokens of the group see nothing of that page. Is it one "
     "that another token of the group needs, one of another request?"
 )
-BEHIND = "Behind the pages that count there is -1, in all columns."
+BEHIND = "The columns after the pages that count are -1, all of them."
 ASKED = (
     "All that the lists follow from is on the device, and they are needed there. A result of a "
     "size that only the device knows makes the host wait: `nonzero`, and an index that is a mask."
@@ -56,7 +56,7 @@ SHARED = (
 )
 FOR_FLEX = (
     "The lists and the mask say the right thing when they are read one by one. Are they what "
-    "flex_attention needs: int32, a row for each group, ascending, and -1 behind the pages?"
+    "flex_attention needs: int32, a row for each group, ascending, and -1 after the pages?"
 )
 STALE = (
     "The model was captured, and `build` was not. So a replay reads what lies where the lists of "

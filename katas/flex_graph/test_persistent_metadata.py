@@ -21,9 +21,10 @@ SIZES = {
     "kv_indices": (GROUPS, GROUP * PAGES + 1),
 }
 STEP = (
-    "These are the numbers of the step itself. A token is of the first request that ends behind "
-    "it, requests without tokens have none; `decode_offset` is the length without the tokens of "
-    "this step; a group needs as many pages as its row of `pages` has numbers that are not -1."
+    "These are the numbers of the step itself. A token belongs to the first request that ends "
+    "after it, and requests without tokens have none; `decode_offset` is the length without the "
+    "tokens of this step; a group needs as many pages as its row of `pages` has numbers that are "
+    "not -1."
 )
 ROWS = (
     "The stride of the buffer says where a row begins, and a graph has captured that. Cut the step "
@@ -31,9 +32,9 @@ ROWS = (
     "graph finds the second one inside of the first."
 )
 WHOLE = (
-    "What attention gets decides what it is compiled and captured for. Slices of the step's size "
-    "make it compile for every number of requests anew, and a graph knows the sizes of its capture "
-    "alone. Hand on the whole buffers: what is behind the step is there, and neutral."
+    "Attention is compiled and captured for the sizes of its arguments. Slices of the step's size "
+    "make it compile again for every number of requests, and a graph knows only the sizes of its "
+    "capture. Pass the whole buffers: the values after the step are there, and neutral."
 )
 BEHIND_THE_REQUESTS = (
     "A replay goes through all the requests of its capture. Those that this step does not have "
@@ -41,23 +42,23 @@ BEHIND_THE_REQUESTS = (
     "`query_start_loc[-1]`, which may stay on the device; `seq_lens` and `decode_offset` are 0."
 )
 PADDING = (
-    "A replay computes as many tokens as its capture had. Tokens behind the last request look up a "
-    "request too, so each of them needs one that there is: 0. What is not written is what a larger "
-    "step left there, or what was in new memory, and may be no request at all."
+    "A replay computes as many tokens as its capture had. Tokens after the last request look up a "
+    "request too, so each of them needs a request that exists: 0. An entry that is not written "
+    "holds a number of a larger step, or of new memory, and may be no request at all."
 )
 UNUSED = (
     "A group without tokens still has a program in the captured kernel, and it computes as many "
-    "pages as `kv_num_blocks` says. Left from a larger step, these are pages that may be somebody "
-    "else's by now. 0 costs next to nothing."
+    "pages as `kv_num_blocks` says. If a larger step has left its numbers there, these pages may "
+    "be another request's by now. 0 costs next to nothing."
 )
 SENTINEL = (
-    "The kernel reads the entry behind the last page as well, to fetch ahead. It has to be -1, "
+    "The kernel reads the entry after the last page as well, to fetch ahead. It has to be -1, "
     "which is no page: neither 0, which is a block as well, nor what a larger step left there."
 )
 REPLAYED = (
     "The graph was captured with the largest step, and reads its buffers as far as that step went: "
-    "what a smaller step does not write is read as well. Behind the tokens of a step this model "
-    "should find nothing, and say -1."
+    "it also reads what a smaller step does not write. After the tokens of a step this model "
+    "should find nothing, and return -1."
 )
 ELSEWHERE = (
     "A graph reads what it has captured: these addresses, these sizes, these strides. New tensors "

@@ -18,17 +18,17 @@ PLACES = (
 )
 ROUNDED = (
     "A request has as many pages as its tokens need, and the last one may be filled in part: with "
-    "pages of 16, 17 tokens have 2. Rounded down, the newest tokens would belong to nobody."
+    "pages of 16, 17 tokens have 2. Rounded down, the newest tokens would belong to no page."
 )
 GARBAGE = (
-    "Entries behind a request's length are what an earlier request left there, and the blocks they "
-    "name are somebody else's by now, or the request's own at another place. They must not set "
-    "anything, and not take anything back: a `scatter_` writes each entry, those too that it "
-    "writes -1 for."
+    "Entries after a request's length are what an earlier request left there, and the blocks they "
+    "name are another request's by now, or the request's own at another place. They must neither "
+    "set nor reset anything: a `scatter_` writes each entry, including those with a value of -1."
 )
 NULL = (
-    "Block 0 is the null block. It stands in a table where a page is no longer needed, say one "
-    "that a sliding window has left behind: it belongs to nobody, so column 0 is -1 for everybody."
+    "Block 0 is the null block. A table has it where a page is no longer needed, for example "
+    "because a sliding window has passed it. It belongs to no request, so column 0 is -1 for all "
+    "requests."
 )
 TWICE = (
     "A table may name a block twice, and then its last place counts. `scatter_` leaves open which "

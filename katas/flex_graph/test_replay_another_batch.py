@@ -25,7 +25,8 @@ READ_BY_NAME = (
 LEFT_BEHIND = (
     "Numbers that a step does not write still hold tokens of an earlier, longer step. The graph "
     "computes them again, and writes their keys to slots that may be another request's by now. "
-    "Write each array to its end, its own padding behind the step's numbers: a slot of -1 is none."
+    "Write each array to its end, with its own padding after the step's numbers: a slot of -1 "
+    "means no slot."
 )
 ZEROS = (
     "A 0 is no padding everywhere. A token has to have some id and some position, but slot 0 is "
@@ -275,7 +276,7 @@ def test_steps_in_flight_do_not_disturb_each_other(kata, accelerator):
         outputs = [runner.step(rows).clone() for rows in batches]
     expect(timeline).no_hazards(why=REUSED)
     for number, (output, right) in enumerate(zip(outputs, alone, strict=True)):
-        value = f"the output of step {number}, of {STEPS} behind a kernel that was still running,"
+        value = f"the output of step {number}, of {STEPS} queued while a kernel was still running,"
         expect_equal(output, right, value=value, likely=REUSED)
 
 

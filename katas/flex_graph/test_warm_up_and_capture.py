@@ -9,8 +9,8 @@ SIZES = (4, 8, 1)  # deliberately unsorted
 MOST_TOKENS = max(SIZES)
 FIRST_CALL = (
     "A first call compiles. The compiler tries its kernels and waits for the device to time them, "
-    "and during a capture nobody may wait: CUDA gives the capture up. So call `forward` once "
-    "before you capture it, and not after."
+    "and during a capture no wait is allowed: CUDA ends the capture with an error. So call "
+    "`forward` once before you capture it, and not after."
 )
 EACH_SIZE = (
     "Other sizes are other shapes, and those are compiled by themselves. Warm up each size with "
@@ -27,9 +27,9 @@ LONGEST = (
     "long they are by then. Capture with the longest that may come: `max_model_len`."
 )
 NO_SUCH_LENGTH = (
-    "No request is longer than `max_model_len`, so the tables of the model have no pages behind "
-    "it: for a longer one it reads somebody else's memory, or fails. `max_model_len` itself is "
-    "long enough for all that may come."
+    "No request is longer than `max_model_len`, so the tables of the model have no pages after it: "
+    "for a longer request it reads memory that is not its own, or fails. `max_model_len` itself is "
+    "long enough for every request."
 )
 LIVE = (
     "A warm-up runs `forward` for real, and `forward` writes a key for each token: to its slot of "
@@ -38,8 +38,8 @@ LIVE = (
 )
 GROWN = (
     "This model keeps scratch memory, and makes a larger one when a call needs more. A graph that "
-    "was captured before that goes on using the old one, which is freed by then and may be "
-    "anybody's. So nothing may grow behind a capture: begin with the largest size."
+    "was captured before that goes on using the old one, which is freed by then and may be in use "
+    "elsewhere. So nothing may grow after a capture: begin with the largest size."
 )
 ALL_SIZES = (
     "A step runs in the smallest graph that holds its tokens: there has to be one for each size."

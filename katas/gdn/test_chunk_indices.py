@@ -48,8 +48,8 @@ LOOP = (
 )
 STALE = (
     "Did you keep the table of an earlier step? The engine writes each step's starts into the same "
-    "tensors, so the same tensor does not mean the same sequences. Make the table anew: it is "
-    "cheap now."
+    "tensors, so the same tensor does not mean the same sequences. Make the table again in each "
+    "step: it is cheap now."
 )
 REUSED = (
     "A queued copy reads its buffer when its turn comes. Pinned memory that a later step writes "
@@ -179,7 +179,7 @@ def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
     tables, timeline = in_a_row(accelerator, call, STEPS)
     expect(timeline).no_hazards(why=REUSED)
     for number, table in enumerate(tables):
-        value = f"the table of step {number}, of {STEPS} behind a kernel that was still running,"
+        value = f"the table of step {number}, of {STEPS} queued while a kernel was still running,"
         expect_equal(table, alone[number], value=value, likely=REUSED)
 
 

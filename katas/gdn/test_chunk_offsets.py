@@ -8,8 +8,8 @@ from debubble.workshop import expect, expect_equal, left_as_they_were
 
 FEW, MANY = 4, 64
 LENGTH = (
-    "There is a number for each sequence and one more: what comes before the first one is 0, and "
-    "what comes before the one that is not there, behind the last, is the number of all chunks."
+    "There is a number for each sequence and one more. Before the first sequence there are 0 "
+    "chunks, and the number after the last sequence is that of all chunks."
 )
 ROUNDED = (
     "Each sequence begins a chunk of its own, and a last chunk that is not full is a chunk all the "
@@ -23,8 +23,8 @@ TRAVELS = (
 )
 STALE = (
     "Did you keep the offsets of an earlier step? The engine writes each step's starts into the "
-    "same tensor, so the same tensor does not mean the same sequences. Make the offsets anew: it "
-    "is a few launches."
+    "same tensor, so the same tensor does not mean the same sequences. Make the offsets again in "
+    "each step: it is a few launches."
 )
 ONE_BY_ONE = (
     "A launch takes the host a few microseconds, however little it computes. `cumsum` adds up all "

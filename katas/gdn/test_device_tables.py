@@ -22,9 +22,9 @@ ROWS = (
 )
 COMPACTED = (
     "A row belongs to the first sequence of which not all chunks come before it: a search goes "
-    "behind all offsets that are as large as the row's number, `torch.searchsorted(offsets[1:], "
-    "row, right=True)`. A sequence without tokens has no row, and still keeps its number: whoever "
-    "counts where a chunk 0 is, `(chunk == 0).cumsum(0) - 1`, misses it."
+    "past all offsets that are as large as the row's number, `torch.searchsorted(offsets[1:], row, "
+    "right=True)`. A sequence without tokens has no row, and still keeps its number: a count of "
+    "the rows with chunk 0, `(chunk == 0).cumsum(0) - 1`, misses it."
 )
 BEHIND = (
     "Rows from `offsets[-1]` on are no chunk. A kernel that finds (-1, -1) returns at once; with "

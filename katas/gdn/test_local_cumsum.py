@@ -16,7 +16,7 @@ NO_TRITON = (
     "in a container, in WSL 2 or on another host"
 )
 ANEW = (
-    "The sums begin anew in each chunk of `chunk_size` tokens, and each sequence begins a chunk. "
+    "The sums begin at 0 in each chunk of `chunk_size` tokens, and each sequence begins a chunk. "
     "So a program adds up the tokens of one chunk, and nothing is carried over to the next."
 )
 BESIDE = (
@@ -25,8 +25,8 @@ BESIDE = (
     "with its sequence if that comes first: mask the load and the store by that end."
 )
 NO_CHUNK = (
-    "A row (-1, -1) stands for no chunk. There is no sequence -1, and what lies before the first "
-    "element of a tensor is somebody else's: return before it is looked at."
+    "A row (-1, -1) stands for no chunk. There is no sequence -1, and the memory before the first "
+    "element of a tensor is not its own: return before you read it."
 )
 ASKED = (
     "To bring the starts or the table to the host, or a number made of them, is to wait for all "

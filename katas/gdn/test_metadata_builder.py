@@ -27,7 +27,7 @@ RECOUNTED = (
 )
 PADDING = (
     "Requests without tokens pad a batch to a size that a graph was captured for. They stay where "
-    "they are, at the end: behind prefills they are prefills without tokens, which have no chunk."
+    "they are, at the end: after prefills they are prefills without tokens, which have no chunk."
 )
 REBASED = (
     "The tokens of the prefills are cut out of the batch, and the kernels count them from the "
@@ -38,7 +38,7 @@ REBASED = (
 TABLES = (
     "Both tables are made of the prefills' own starts, those that are returned as "
     "`query_start_loc`. With other starts, or of other requests, the kernels compute the wrong "
-    "tokens, and nobody is told."
+    "tokens, and no error tells."
 )
 STATES = (
     "A prefill goes on from a state if tokens of its request were computed before: if `seq_lens` "
@@ -117,7 +117,7 @@ BATCHES = {
     "mixed": MIXED,
     "4 decodes, 64 and 5": [decode()] * 4 + [prompt(64), prompt(5)],
     "a prompt of one token": [decode(), prompt(1), prompt(66)],
-    "a decode behind a prefill": [decode(), prompt(3), decode()],
+    "a decode after a prefill": [decode(), prompt(3), decode()],
     "one token computed before": [(1, 1, -1), prompt(66, computed=1), prompt(3)],
     "padded": [decode(), prompt(100), PADDED, PADDED],
 }
@@ -291,7 +291,7 @@ def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
     expect(timeline).no_hazards(why=REUSED)
     for number, tensors in enumerate(built):
         for name, found, right in zip(TENSORS, tensors, alone[number], strict=True):
-            value = f"`{name}` of step {number}, of {IN_A_ROW} behind a kernel that still ran,"
+            value = f"`{name}` of step {number}, of {IN_A_ROW} queued while a kernel still ran,"
             expect_equal(found, right, value=value, likely=REUSED)
 
 

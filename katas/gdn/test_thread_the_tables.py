@@ -18,13 +18,13 @@ OPS = ("decay_until_end", "chunk_local_cumsum", "last_of_chunk")
 RAGGED = [70, 0, 130, 64, 1]
 OF_ITS_CHUNK = (
     "A chunk has 64 tokens of one sequence, the last one of each sequence may have fewer, and none "
-    "has tokens of two. If the op and its stages are as they came, look at the table: is it of 64 "
-    "tokens a chunk, as they are? One of another size makes them compute wrong numbers, and "
-    "nobody is told."
+    "has tokens of two. If the op and its stages are as they came, look at the table: does it have "
+    "64 tokens a chunk, as they do? A table with another chunk size makes them compute wrong "
+    "numbers, and no error tells."
 )
 ITS_OWN = (
-    "Not every caller has a table. Whoever gives none, or None, gets the same result: the op makes "
-    "a table from `cu_seqlens` then, as it did before."
+    "Not every caller has a table. A caller that gives none, or None, gets the same result: the op "
+    "then makes a table from `cu_seqlens`, as it did before."
 )
 ASKS_AGAIN = (
     "A table was given, and the op still asks the device where the sequences are: a wait. Each "
@@ -188,7 +188,7 @@ def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
     several, timeline = in_a_row(accelerator, call, len(steps))
     expect(timeline).no_hazards(why=REUSED)
     for number, decays in enumerate(several):
-        value = f"the decays of step {number}, of {len(steps)} behind a kernel that still ran,"
+        value = f"the decays of step {number}, of {len(steps)} queued while a kernel still ran,"
         for decay, right in zip(decays, alone[number], strict=True):
             expect_equal(decay, right, value=value, likely=REUSED)
 

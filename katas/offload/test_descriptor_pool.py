@@ -15,21 +15,21 @@ from debubble.workshop import (
 
 N = 16
 OVERWRITTEN = (
-    "What is queued reads its descriptors when its turn comes. A buffer that was given back may "
-    "still have to be read: written to before, it sends a transfer of the past to the addresses of "
-    "the next one. `event.query()` says whether its transfer is done, and does not wait."
+    "A queued transfer reads its descriptors when its turn comes. A buffer that was returned may "
+    "still have to be read: if it is overwritten earlier, the old transfer goes to the addresses "
+    "of the next. `event.query()` says without a wait whether the transfer is done."
 )
 ONE_OWNER = (
     "Between `take` and `give_back` a buffer is the caller's, who may not have queued anything "
     "yet. Take it out of those that are free when you hand it out."
 )
 WAITS = (
-    "While the host waits, it queues nothing, and behind the last transfer the device will have "
+    "While the host waits, it queues nothing, and after the last transfer the device will have "
     "nothing to do. Descriptors need little memory: if no buffer is free, make another."
 )
 AGAIN = (
-    "To pin memory is a call to the operating system, and what is pinned is lost to everybody "
-    "else. A buffer whose transfer is done is as good as a new one: hand it out again."
+    "Pinning memory is a call to the operating system, and pinned memory is lost to all other "
+    "programs. A buffer whose transfer is done is as good as a new one: hand it out again."
 )
 OLDEST_FIRST = (
     "In an engine the next transfer is queued before the last one is done, so there is always one "
@@ -43,12 +43,12 @@ TOO_SMALL = (
 TOO_MANY = "A pool that has `most_buffers` makes no more: it waits until one of them is free."
 TOO_LONG = (
     "One buffer is enough to go on, and the oldest transfer is the first to free one. Wait for its "
-    "event, `event.synchronize()`: whoever waits for a stream or for the device waits for all that "
-    "is queued behind it too, and then there is nothing left to do: a bubble."
+    "event, `event.synchronize()`: a wait for a stream or for the device is also a wait for all "
+    "work that is queued after it, and then the device has nothing left to do: a bubble."
 )
 NOTHING_TO_WAIT_FOR = (
-    "The callers hold all buffers, and none of their transfers has an event yet: nobody can wait "
-    "for that. It is a mistake of the caller: raise a RuntimeError."
+    "The callers hold all buffers, and none of their transfers has an event yet, so there is "
+    "nothing to wait for. This is a mistake of the caller: raise a RuntimeError."
 )
 REPLACED = (
     "A free buffer that is too small takes the place of one that would do. Let it go, and make a "
@@ -141,7 +141,7 @@ def test_a_buffer_is_handed_out_once(kata, accelerator):
     transfers = Transfers(kata, accelerator)
     for _ in range(3):
         transfers.take()
-    value = "the buffers of 3 calls of take, with none given back, numbered by first use,"
+    value = "the buffers of 3 calls of take, with none returned, numbered by first use,"
     expect_equal(transfers.numbers, [0, 1, 2], value=value, likely=ONE_OWNER)
 
 
@@ -167,7 +167,7 @@ def test_a_buffer_in_flight_is_not_handed_out(kata, accelerator):
     claim(
         transfers.numbers == [0, 1] or not still_busy,
         expected="another buffer, since the first one has not been read yet",
-        did="handed out the one that was given back with an event that has not passed",
+        did="handed out the buffer that was returned with an event that has not passed",
         why=OVERWRITTEN,
     )
 
@@ -255,7 +255,7 @@ def test_a_full_pool_waits_for_the_oldest_transfer_alone(kata, accelerator):
     expect(timeline).that(
         still_busy,
         expected="the third transfer to wait for the first one alone, and to leave the device busy "
-        "with the kernel behind it",
+        "with the kernel after it",
         did="waited until the device had done everything",
         events=sorted(waits, key=lambda wait: -wait.duration)[:1],
         why=TOO_LONG,
@@ -320,7 +320,7 @@ def expect_none_left(transfers, most_buffers):
     claim(
         False,
         expected=f"a RuntimeError from take in a pool of {most_buffers}, with all buffers taken "
-        "and none given back",
+        "and none returned",
         did=did,
         why=f"{TOO_MANY} {NOTHING_TO_WAIT_FOR}",
     )

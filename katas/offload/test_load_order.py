@@ -22,8 +22,8 @@ OVERTAKES = (
 )
 NOT_THERE = (
     "After `make_stream_wait` of its blocks compute may read what was loaded. So an event has to "
-    "be recorded behind the copies, not before them, on the stream that they are on; and it is the "
-    "current stream that has to wait for it."
+    "be recorded after the copies, not before them, on the stream of the copies, and the current "
+    "stream has to wait for it."
 )
 STORED_LATER = (
     "A store reads its blocks when its copies run, and that may be late. Compute that writes to "
@@ -37,23 +37,24 @@ ONE_AFTER_ANOTHER = (
 )
 BESIDE = (
     "The link has an engine of its own, and copies need no part of the device that computes. But a "
-    "stream does one thing after the other: on the stream of compute, or where that stream or the "
-    "host waits for a transfer that nobody needs yet, everything stands still until it is done."
+    "stream does one thing after the other. If the copies are on the stream of compute, or if that "
+    "stream or the host waits for a transfer that no step needs yet, everything stands still until "
+    "it is done."
 )
 ANOTHER_READER = (
-    "Each stream that asks for a block has to wait until its last transfer has ended: that another "
-    "one has asked before says nothing of the next. Record the event behind the copies, and keep "
-    "it until a later transfer of the block has one of its own."
+    "Each stream that needs a block has to wait until the block's last transfer has ended: the "
+    "wait of one stream does not count for the next. Record the event after the copies, and keep "
+    "it until a later transfer of the block has its own event."
 )
 NO_TRANSFER = (
     "A request has blocks that were computed here beside those that were loaded. What was never "
     "transferred is there already: there is no event, and nothing to wait for."
 )
 OWN_BLOCKS = (
-    "A transfer that was asked for later waits for all that compute had to do by then. Who only "
-    "needs the blocks of an earlier one should not wait for that. Keep an event for each transfer, "
-    "and wait for that of these blocks; `wait_stream`, or one event that is recorded anew each "
-    "time, means all that there is by now."
+    "A later transfer waits for all work that compute had when it was requested. A stream that "
+    "only needs the blocks of an earlier transfer should not wait for that. Keep an event for each "
+    "transfer, and wait for the event of these blocks; `wait_stream`, or one event that is "
+    "recorded again each time, waits for all transfers so far."
 )
 
 

@@ -25,9 +25,9 @@ BOTH_SIDES = (
     "src[i + 1]` is one half of it, and the same of `dst` is the other."
 )
 GAP = (
-    "Between the first piece and the second there are bytes that nobody asked for. A copy of all "
-    "that lies from here to there overwrites them in the target: another request's block, "
-    "perhaps. What decides is where a piece ends, and not how far the next one is away."
+    "Between the first piece and the second there are bytes that are in no piece. A copy of the "
+    "whole range overwrites them in the target: another request's block, perhaps. Compare where a "
+    "piece ends, not how far away the next one begins."
 )
 ORDER = (
     "Row i of the three arrays is one piece: where it comes from, where it goes, how long it is. "
@@ -203,7 +203,7 @@ def copied(pieces):
     target = torch.full((2048,), -1, dtype=torch.int32)
     for start, to, nbytes in pieces:
         if not (0 <= start <= start + nbytes <= len(source) and to + nbytes <= len(target)):
-            return f"a copy of {nbytes} bytes from {start} to {to}, where nobody asked for one"
+            return f"a copy of {nbytes} bytes from {start} to {to}, which is in no piece"
         target[to : to + nbytes] = source[start : start + nbytes]
     return target
 

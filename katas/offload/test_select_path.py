@@ -31,8 +31,8 @@ MEAN = (
     "nor the first stands for the others."
 )
 MEASURED = (
-    "Another GPU, another link, another host: the path that wins is another one. A threshold in "
-    "bytes is what was right on one machine. Compare what `time_us` says of both paths."
+    "The faster path depends on the GPU, on the link and on the host. A threshold in bytes is "
+    "right on one machine only. Compare the times of both paths by `time_us`."
 )
 WORDS = (
     "The kernel moves words of 8 bytes. Of 12 bytes it would copy 8, and an address between two "

@@ -20,7 +20,7 @@ NO_TRITON = (
     "in a container, in WSL 2 or on another host"
 )
 TAIL = (
-    "The last chunk of a piece is seldom full, and what lies behind its end belongs to another "
+    "The last chunk of a piece is seldom full, and the memory after its end belongs to another "
     "request. Mask the load and the store by the words that are left: `lane < size // 8 - first`."
 )
 SIDES = (
@@ -42,8 +42,8 @@ ELSEWHERE = (
     "int64 counts words: chunk c begins `c * WORDS` further on, not so many bytes."
 )
 TOO_LARGE = (
-    "Each new value of a constant is a kernel to be compiled anew, while a request waits. And a "
-    "block is what a program holds in registers: it must be small, and Triton's largest has 2**20 "
+    "Triton compiles the kernel again for each new value of a constant, while a request waits. And "
+    "a program holds a block in registers: it must be small, and Triton's largest has 2**20 "
     "elements. Give a chunk a fixed number of words, such as 512, and a piece as many chunks as it "
     "needs."
 )
@@ -79,8 +79,8 @@ ODD_ADDRESS = (
     "at the sources and at the targets before the launch."
 )
 WHICH = (
-    "A list may have thousands of pieces. Whoever reads the error has to find the one: begin its "
-    'text with "descriptor 5:", counted from 0.'
+    "A list may have thousands of pieces. The reader of the error has to find the wrong piece: "
+    'begin the text with "descriptor 5:", counted from 0.'
 )
 BEFORE = (
     "A list of which a part is copied leaves a block that is neither the old one nor the new one. "
@@ -349,5 +349,5 @@ def test_odd_addresses_are_refused(kata, accelerator, side):
     pieces = [(i * 8192, i * 8192, 64) for i in range(7)]
     source, target, nbytes = pieces[6]
     pieces[6] = (source + 4 * (side == "source"), target + 4 * (side == "target"), nbytes)
-    what = f"the {side} of descriptor 6 lies 4 bytes behind a multiple of 8"
+    what = f"the {side} of descriptor 6 lies 4 bytes after a multiple of 8"
     expect_refusal(kata, accelerator, pieces, 6, what, ODD_ADDRESS)

@@ -16,8 +16,8 @@ from debubble.workshop import (
 SEQUENCES, RANGES = 8, 2
 MOVED = (
     "A graph that was captured with the first tensor reads that address in each replay, whatever "
-    "is there by then. Make the tensor in `__init__` and copy each step's ranges into it. A tensor "
-    "that is made anew when a larger step comes has a new address too."
+    "it holds by then. Make the tensor in `__init__` and copy each step's ranges into it. A tensor "
+    "that is made again for a larger step has a new address too."
 )
 LEFT_BEHIND = (
     "Rows that a step does not write still hold the ranges of an earlier, larger one, and a "
@@ -46,8 +46,8 @@ TOO_LARGE = (
     "`__init__` before anything is written."
 )
 NEEDLESS = (
-    "Without for_graphs `update` gives None for a step without ranges, and then no layer looks at "
-    "the buffer: zeros that are sent there are a copy for nobody."
+    "Without for_graphs `update` gives None for a step without ranges, and then no layer reads the "
+    "buffer: an upload of zeros is a copy without a reader."
 )
 
 
@@ -89,7 +89,7 @@ def test_a_step_without_ranges_is_none(kata, accelerator):
     buffer.update({0: [(2, 5)]}, 4)
     with debubble.record(accelerator) as timeline:
         nothing = buffer.update({}, 4)
-    expect_equal(nothing, None, call="update({}, 4), behind update({0: [(2, 5)]}, 4),")
+    expect_equal(nothing, None, call="update({}, 4), after update({0: [(2, 5)]}, 4),")
     expect(timeline).counts(h2d_pinned=0, h2d_pageable=0, why=NEEDLESS)
 
 

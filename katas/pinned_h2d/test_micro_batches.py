@@ -7,7 +7,7 @@ from debubble.workshop import expect, expect_equal, left_as_they_were, same_obje
 
 PROMPT, DECODE = range(64), range(64, 65)
 ONE_EACH = (
-    "The rows of all micro-batches fit into one tensor, one micro-batch behind the other, and that "
+    "The rows of all micro-batches fit into one tensor, one micro-batch after the other, and that "
     "takes one upload. Each further one is a copy that the layers wait for."
 )
 REKEYED = (
@@ -26,7 +26,7 @@ PADDING = (
 
 
 VIEWS = (
-    "Rows that lie one behind the other can be cut out as views: slicing and `split` copy nothing. "
+    "Rows that lie one after the other can be cut out as views: slicing and `split` copy nothing. "
     "An index made of a list is uploaded first, and the host waits for it; and what is gathered or "
     "cloned is a kernel and a copy, for each micro-batch."
 )
@@ -156,7 +156,7 @@ def test_a_step_that_only_decodes_uploads_nothing(kata, accelerator):
     uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
     expect(timeline).that(
         not uploads,
-        expected="no upload in a step whose tokens lie behind all spans",
+        expected="no upload in a step whose tokens lie after all spans",
         did="uploads the ranges all the same",
         why="A request keeps its spans while it decodes, but no span holds the tokens of this "
         "step any more. `touches(spans, positions)` says so, with `batch.scheduled`.",

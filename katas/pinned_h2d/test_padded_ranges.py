@@ -22,7 +22,7 @@ ONE_BY_ONE = (
 WAITS = (
     "A copy from pageable memory cannot be left to the device: the host waits until everything "
     "queued before it is done, and then the device waits for the host's next launch. That is a "
-    "bubble. From pinned memory, and with non_blocking=True, nobody waits."
+    "bubble. With pinned memory and non_blocking=True, the host does not wait."
 )
 ROWS = (
     "Row i belongs to request i, whether it has spans or not: a request without spans has a row "

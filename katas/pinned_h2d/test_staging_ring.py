@@ -15,9 +15,9 @@ from debubble.workshop import (
 
 SHAPE = (16, 2)
 OVERWRITTEN = (
-    "A queued copy reads its buffer when its turn comes, which may be much later. Whoever writes "
-    "to the buffer before that changes what arrives. Wait for the event that was recorded right "
-    "after the copy, each time before you write."
+    "A queued copy reads its buffer when its turn comes, which may be much later. A write to the "
+    "buffer before that changes what arrives. Wait for the event that was recorded right after the "
+    "copy, each time before you write."
 )
 WAITS = (
     "While there is a free buffer, there is nothing to wait for: the copy can be queued, and the "
@@ -28,8 +28,8 @@ DONE = (
     "shows as a host sync. Ask `event.query()` first."
 )
 TOO_MUCH = (
-    "Only the one copy has to be done that reads the buffer you need. Whoever waits for the whole "
-    "stream waits for all work that is queued behind that copy, and then the device has nothing "
+    "Only one copy has to be done: the copy that reads the buffer you need. A wait for the whole "
+    "stream is a wait for all work that is queued after that copy, and then the device has nothing "
     "left to do: a bubble."
 )
 PINNED_ONCE = (
@@ -148,7 +148,7 @@ def test_it_waits_for_one_copy_and_for_nothing_behind_it(kata, accelerator):
     expect(timeline).that(
         still_busy,
         expected="the third upload to wait for the first copy alone, and to leave the device busy "
-        "with the kernel behind it",
+        "with the kernel after it",
         did="waited until the device had done everything",
         events=sorted(waits, key=lambda wait: -wait.duration)[:1],
         why=TOO_MUCH,

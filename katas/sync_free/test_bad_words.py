@@ -287,6 +287,6 @@ def test_calls_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
     expect(timeline).no_hazards(why=REUSED)
     for number, logits in enumerate(several):
         places = [(row, number + row) for row in range(8)]
-        value = f"the logits of call {number}, of {len(several)} behind a kernel that still ran,"
+        value = f"the logits of call {number}, of {len(several)} queued while a kernel still ran,"
         right = with_forbidden(places, rows=8, vocab=256)
         expect_equal(logits, right, value=value, likely=REUSED)

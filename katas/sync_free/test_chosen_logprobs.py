@@ -21,9 +21,11 @@ LAYOUT = (
 )
 COUNTS = (
     "counts[i] says how many ids of row i are meant: the sampled token, which each row has, and "
-    "those that it asks for. Behind them are zeros, and 0 is an id like any other."
+    "those that it asks for. The rest of the row is zeros, and 0 is an id like any other."
 )
-NONE = "When nobody asks, later steps are skipped altogether, and None is what tells them so."
+NONE = (
+    "If no request asks for logprobs, later steps are skipped altogether, and None tells them so."
+)
 UNKNOWN = (
     "A kernel would read the logit of such an id all the same, from the next row or from beyond "
     "the tensor. The host knows what is asked for, so it can refuse before anything is sent."
@@ -34,9 +36,9 @@ ONE_BY_ONE = (
     "copies nothing."
 )
 WAITS = (
-    "The sampled tokens of this step may still be in the making. Whoever waits for them, or for "
-    "any copy queued behind them, has waited for the whole step, and the device for the next "
-    "launch: a bubble. Send from pinned memory, and fill column 0 on the device."
+    "The sampled tokens of this step may not be computed yet. A wait for them, or for a copy that "
+    "is queued after them, is a wait for the whole step. Then the device waits for the next "
+    "launch: a bubble. Upload from pinned memory, and fill column 0 on the device."
 )
 EARLY = (
     "`sampled` is there once the device has come that far, and a copy of it to the host not before "

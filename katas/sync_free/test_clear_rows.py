@@ -24,7 +24,7 @@ IN_PLACE = (
 )
 ROWS = "Only the named rows belong to requests that come or come back. The others are in use."
 REFUSED = (
-    "On the device -1 is the last row, which belongs to somebody else, and a row beyond the end "
+    "On the device -1 is the last row, which belongs to another request, and a row beyond the end "
     "stops the whole process. The host knows the rows, so it can refuse them."
 )
 WAITS = (
@@ -43,9 +43,9 @@ LAUNCHES = (
     "rows of a table with one."
 )
 WHOLE = (
-    "A table has a row for every request that may be there, and few of them come in a step. "
-    "Whoever multiplies or masks the whole table reads and writes all of it. Write the named rows "
-    "alone."
+    "A table has a row for every request that may be there, and few of them come in a step. A "
+    "product with the whole table, or a mask of it, reads and writes all of it. Write only the "
+    "named rows."
 )
 NAN = "Whatever the row held, it must be zero. NaN times zero is NaN: write the zero."
 PART = (

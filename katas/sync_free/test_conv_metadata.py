@@ -27,7 +27,7 @@ TOGETHER = (
 )
 STALE = (
     "Did you keep the metadata of an earlier step? The engine writes each step's starts into the "
-    "same tensors, so the same tensor does not mean the same sequences. Plan anew in each step: "
+    "same tensors, so the same tensor does not mean the same sequences. Plan again in each step: "
     "once is cheap."
 )
 REUSED = (
@@ -152,5 +152,5 @@ def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
     several, timeline = in_a_row(accelerator, run)
     expect(timeline).no_hazards(why=REUSED)
     for number, (metadata, lengths) in enumerate(zip(several, batches, strict=True)):
-        where = f", step {number} of {len(several)} behind a kernel that was still running,"
+        where = f", step {number} of {len(several)} queued while a kernel was still running,"
         expect_chunks(metadata, lengths, REUSED, where)

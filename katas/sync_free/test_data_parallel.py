@@ -17,13 +17,13 @@ WAITS = (
     "The step cannot be prepared while the host waits. A number written into a device tensor is an "
     "upload from pageable memory, and so is a whole tensor that is not pinned, with "
     "`non_blocking=True` or without: each waits until its stream has done what was queued before. "
-    "The read need not wait here either: start the copy, record an event behind it, and leave the "
+    "The read need not wait here either: start the copy, record an event after it, and leave the "
     "waiting to `read`."
 )
 TOO_EARLY = (
     "A copy that does not block is done some time later, and until then its pinned memory holds "
-    "something else. `read` has to make sure that the event recorded behind the copy is done. And "
-    "a stream does not wait for another one by itself: the upload, the sum and the copy back all "
+    "something else. `read` has to make sure that the event recorded after the copy is done. And a "
+    "stream does not wait for another stream by itself: the upload, the sum and the copy back all "
     "belong inside `with group.stream:`."
 )
 ONE_BUFFER = (
@@ -37,8 +37,8 @@ DONE = (
 )
 BEHIND_THE_MODEL = (
     "This exchange needs nothing of the model, but on the model's stream it comes after all that "
-    "is queued there, and whoever reads it waits for the step before. On `group.stream` it is done "
-    "at once. And wait for its event alone: not for the device, and not for a stream."
+    "is queued there, so `read` waits for the step before. On `group.stream` it is done at once. "
+    "And wait only for its event, not for the device or for a stream."
 )
 
 

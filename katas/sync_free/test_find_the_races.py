@@ -18,12 +18,12 @@ OVERWRITTEN = (
     "The race of the upload. A queued copy reads its pinned buffer when its turn comes, and by "
     "then the next step has written its own positions there. Give the steps in flight a buffer "
     "each, and write to one again only when the copy from it is done: an event recorded right "
-    "behind the copy knows."
+    "after the copy tells."
 )
 TOO_SOON = (
     "The race of the download. `non_blocking=True` also means that `copy_` and `to` return before "
     "the tokens have arrived: until then the buffer holds what was in it before. Record an event "
-    "right behind the copy, on its stream, and let the host wait for that event before it reads."
+    "right after the copy, on its stream, and let the host wait for that event before it reads."
 )
 UNORDERED = (
     "The race of the streams. Two streams wait for each other only if they are told to, and the "
@@ -200,7 +200,7 @@ def test_it_is_right_when_nobody_waits(kata, accelerator, load):
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(load)
         returned = run(loop, steps)
-    why = "All at once, behind a busy device, as it is in an engine. Find one race at a time."
+    why = "Here all three races meet a busy device, as in an engine. Find one race at a time."
     expect(timeline).no_hazards(why=why)
     expect_tokens(returned, steps, why)
 

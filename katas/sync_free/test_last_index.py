@@ -8,16 +8,16 @@ from debubble.workshop import expect, expect_equal, expect_refusal, left_as_they
 
 SIZE = 16
 TAIL = (
-    "First come the indices, in their order. All entries behind them are the last of these "
-    "indices: the number that it holds, and not how many there are."
+    "The indices come first, in their order. All entries after them hold the last index: its "
+    "value, and not the number of indices."
 )
 STALE = (
     "Entries that a step does not write still hold what an earlier, larger step wrote. Write the "
     "tail to the end of the buffer: a graph may read further than this step is padded to."
 )
 PART = (
-    "The indices lie in the buffer itself here. Whoever writes the tail first, or copies them to "
-    "the front over each other, overwrites indices that are still to be read. Read them first: "
+    "The indices lie in the buffer itself here. If you write the tail first, or copy them to the "
+    "front over each other, you overwrite indices that are still to be read. Read them first: "
     "`logits_indices.clone()` is memory of its own."
 )
 MOVED = (
@@ -31,8 +31,9 @@ WAITS = (
     "tensor without dimensions: `buffer[a:b] = tensor[i]` never leaves the device."
 )
 REFUSED = (
-    "Whoever asks for more rows than the buffer has, or for fewer than there are indices, has made "
-    "a mistake, and a slice says nothing of it. The check that was there costs no wait: keep it."
+    "A caller that asks for more rows than the buffer has, or for fewer than there are indices, "
+    "has made a mistake, and a slice does not report it. The check that was there costs no wait: "
+    "keep it."
 )
 ONE_BY_ONE = (
     "A launch takes the host a few microseconds, however little it writes. One assignment to a "

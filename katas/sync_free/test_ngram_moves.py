@@ -42,17 +42,17 @@ ONE_BY_ONE = (
 )
 NOTHING = "In most steps no request changes its row. These steps need no upload and no kernel."
 WHOLE = (
-    "A table has a row for every request that may be there, and few of them move in a step. "
-    "Whoever permutes the whole table reads and writes all of it. Gather the rows that move, and "
-    "write those."
+    "A table has a row for every request that may be there, and few of them move in a step. A "
+    "permutation of the whole table reads and writes all of it. Gather the rows that move, and "
+    "write only them."
 )
 PART = (
     "A table may be a part of a larger tensor, with other values between its rows. What is written "
     "to a copy, as `reshape` or `contiguous` make one, never reaches it."
 )
 REFUSED = (
-    "On the device -1 is the last row, which is somebody else's, and of two rows that move to one "
-    "either may arrive. The check that was there looks at the host's numbers: keep it."
+    "On the device -1 is the last row, which is another request's. If two rows move to the same "
+    "place, either may arrive. The check that was there reads the host's numbers: keep it."
 )
 REUSED = (
     "A queued copy reads its buffer when its turn comes. Pinned memory that a later call writes "
@@ -215,5 +215,5 @@ def test_calls_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
     expect(timeline).no_hazards(why=REUSED)
     for number, table in enumerate(several):
         right = moved(torch.arange(256, dtype=torch.int32).view(256, 1), moves_of(number))
-        value = f"the table of call {number}, of {len(several)} behind a kernel that still ran,"
+        value = f"the table of call {number}, of {len(several)} queued while a kernel still ran,"
         expect_equal(table, right, value=value, likely=REUSED)

@@ -51,8 +51,8 @@ INFERENCE = (
     "NotImplemented if there are none; inside `with self:` the mode is shown these parts."
 )
 ALLOWED = (
-    "Some waits are meant, such as the one for the tokens of the step before. Whoever writes such "
-    "a line marks it with `allow_waits`, and no detector around it may note it."
+    "Some waits are intended, such as the wait for the tokens of the step before. Such a line is "
+    "marked with `allow_waits`, and no detector around it may note it."
 )
 NESTED = (
     "A function that allows its own wait may be called from a region that allows waits already. "
@@ -98,7 +98,7 @@ def expect_silence(kata, accelerator, functions, why=SILENT):
         waits = waits_noted(kata, accelerator, function)
         if waits:
             timeline = what_happens(accelerator, function)
-            expected = f"no note of `{function.__name__}`, where nobody waits for the device"
+            expected = f"no note of `{function.__name__}`, which does not wait for the device"
             fail(timeline, expected, f"noted {waits[0].what!r} at `{waits[0].line}`", why)
 
 
@@ -381,7 +381,7 @@ def test_detectors_may_lie_inside_each_other(kata, accelerator):
         item(t)
     item(t)
     found = (len(outer.waits), len(inner.waits))
-    likely = "A detector watches from its beginning to its end, whoever else is watching."
+    likely = "A detector watches from its beginning to its end, whatever other detectors do."
     expect_equal(found, (3, 1), value="the number of notes (outer, inner)", likely=likely)
 
 
@@ -402,7 +402,7 @@ def test_what_is_allowed_is_not_noted(kata, accelerator):
         item(t)
     value = "the number of notes inside `allow_waits()` (outer detector, inner detector)"
     expect_equal(allowed, (0, 0), value=value, likely=ALLOWED)
-    expect_equal(len(inner.waits), 1, value="the number of notes behind it", likely=NESTED)
+    expect_equal(len(inner.waits), 1, value="the number of notes after it", likely=NESTED)
 
 
 def test_allowed_regions_may_lie_inside_each_other(kata, accelerator):
@@ -411,7 +411,7 @@ def test_allowed_regions_may_lie_inside_each_other(kata, accelerator):
         with kata.allow_waits():
             item(t)
         item(t)
-    value = "the number of notes inside `allow_waits()`, behind a region in that region"
+    value = "the number of notes inside `allow_waits()`, after a region in that region"
     expect_equal(len(detector.waits), 0, value=value, likely=NESTED)
 
 
@@ -422,7 +422,7 @@ def test_an_error_ends_an_allowed_region(kata, accelerator):
             raise KeyError
         item(t)
     likely = "An error leaves the region too. What `finally:` says is done in any case."
-    value = "the number of notes behind a region that an error has ended"
+    value = "the number of notes after a region that an error has ended"
     expect_equal(len(detector.waits), 1, value=value, likely=likely)
 
 

@@ -20,13 +20,13 @@ WHERE = (
     "The ids of all requests follow each other, and one of length 0 takes no place."
 )
 WAITS = (
-    "Whoever reads a number from the device waits until all that was queued before it is done, "
-    "also if it is read once for all requests. The host knows these lengths already. And an upload "
-    "keeps the host waiting too, unless it comes from pinned memory and with non_blocking=True."
+    "A read of a number from the device waits until all that was queued before it is done, even if "
+    "it is one read for all requests. The host knows these lengths already. An upload makes the "
+    "host wait too, unless it is from pinned memory and with non_blocking=True."
 )
 TOGETHER = (
-    "What costs is each copy, not its bytes. Lay the ids of all requests one behind the other on "
-    "the host, or what they follow from, and copy that once."
+    "Each copy costs time, its bytes cost little. Lay the ids of all requests one after the other "
+    "on the host, or the numbers that they follow from, and copy them once."
 )
 ONE_BY_ONE = (
     "A launch takes the host a few microseconds, however little it computes: with 256 requests "
@@ -197,5 +197,5 @@ def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
     )
     expect(timeline).no_hazards(why=REUSED)
     for number, (ids, batch) in enumerate(zip(several, batches, strict=True)):
-        value = f"the ids of step {number}, of 100 steps behind a kernel that was still running,"
+        value = f"the ids of step {number}, of 100 steps queued while a kernel was still running,"
         expect_equal(ids, ids_of(*batch), value=value, likely=REUSED)
