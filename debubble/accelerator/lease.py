@@ -70,8 +70,8 @@ def wait_for_turn() -> None:
         _turn = take(Path(folder))
     except OSError as error:
         raise RuntimeError(
-            f"the line for the GPU in {folder} can't be used ({error.strerror}): ask whoever set "
-            f"up {FOLDER}, or work on sim"
+            f"the line for the GPU in {folder} can't be used ({error.strerror}): ask the person "
+            f"who set up {FOLDER}, or work on sim"
         ) from None
     os.environ[TURN] = str(os.getpid())
 

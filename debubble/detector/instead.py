@@ -100,8 +100,8 @@ OF_SETUP = (
 
 INSIDE_PYTORCH = (
     Remedy(
-        "pass is_causal=True along with a causal mask, or is_causal=False: then nobody compares "
-        "the mask with a causal one",
+        "pass is_causal=True along with a causal mask, or is_causal=False: then PyTorch does not "
+        "compare the mask with a causal one",
         TO_THE_HOST,
         inside=r"nn/modules/transformer\.py:\d+: make_causal",
     ),

@@ -28,7 +28,7 @@ def record(
         modelled=accelerator.modelled,
     )
     if not ONE_AT_A_TIME.acquire(blocking=False):
-        raise RuntimeError("a recording is under way in this process: let it end before the next")
+        raise RuntimeError("a recording is running in this process: let it end before the next")
     try:
         with at_the_users_line(), accelerator.recording(timeline, most_calls) as clock:
             _clocks.append(clock)

@@ -117,7 +117,7 @@ BATCHES = {
     "mixed": MIXED,
     "4 decodes, 64 and 5": [decode()] * 4 + [prompt(64), prompt(5)],
     "a prompt of one token": [decode(), prompt(1), prompt(66)],
-    "a decode after a prefill": [decode(), prompt(3), decode()],
+    "a decode behind a prefill": [decode(), prompt(3), decode()],
     "one token computed before": [(1, 1, -1), prompt(66, computed=1), prompt(3)],
     "padded": [decode(), prompt(100), PADDED, PADDED],
 }

@@ -159,7 +159,7 @@ def test_a_recording_inside_another_is_refused_and_the_outer_one_goes_on(acceler
     x = torch.ones(4, device=accelerator.device)
     with debubble.record(accelerator) as timeline:
         x + 1
-        refused = pytest.raises(RuntimeError, match="a recording is under way")
+        refused = pytest.raises(RuntimeError, match="a recording is running")
         with refused, debubble.record(accelerator):
             x + 1
         x + 1

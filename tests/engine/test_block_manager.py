@@ -112,7 +112,7 @@ def test_blocks_that_are_not_there_can_t_be_allocated(count):
 def test_a_block_that_nobody_holds_can_t_be_released():
     manager = BlockManager(4)
     first, second = manager.allocate(2)
-    with pytest.raises(ValueError, match=f"block {second} is released, and nobody holds it"):
+    with pytest.raises(ValueError, match=f"block {second} is released, and no request holds it"):
         manager.release([first, second, second])
     assert manager.num_free == 1
     manager.release([first, second])

@@ -247,7 +247,7 @@ def test_an_engine_that_can_t_be(change, words):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"num_gpu_blocks": 1}, "num_gpu_blocks 1: block 0 belongs to nobody"),
+        ({"num_gpu_blocks": 1}, "num_gpu_blocks 1: block 0 belongs to no request"),
         ({"max_num_seqs": 0}, "max_num_seqs 0: it must be at least 1"),
         ({"max_num_batched_tokens": -5}, "max_num_batched_tokens -5: it must be at least 1"),
         ({"max_model_len": 0}, "max_model_len 0: it must be at least 1"),

@@ -31,7 +31,7 @@ def test_the_cache_has_block_0_too():
     [
         *(({name: 0}, f"{name} 0: it must be at least 1") for name in SIZES),
         ({"max_num_seqs": -3}, "max_num_seqs -3"),
-        ({"num_gpu_blocks": 1}, "num_gpu_blocks 1: block 0 belongs to nobody"),
+        ({"num_gpu_blocks": 1}, "num_gpu_blocks 1: block 0 belongs to no request"),
         ({"block_size": 24}, "block_size 24: choose one of 16, 32, 64, 128"),
         ({"block_size": 0}, "block_size 0: it must be at least 1"),
         ({"block_size": 1}, "block_size 1: choose one of 16, 32, 64, 128"),

@@ -71,7 +71,7 @@ def test_descriptors_overwritten_too_early_send_the_blocks_elsewhere(accelerator
     (hazard,) = timeline.hazards
     assert hazard.kind == "overwritten_in_flight"
     assert "copy_blocks" in hazard.first.text
-    assert "the kernel was still under way" in str(hazard)
+    assert "the kernel was still in flight" in str(hazard)
     assert memory.on_device() == [0, 0, 0, 0, 0, 0, 1, 5]
 
 
@@ -211,7 +211,7 @@ BAD = {
     "pageable source": (lambda m, plain: (plain.data_ptr(), m.device[1].data_ptr(), 8), "pageable"),
     "pageable target": (lambda m, plain: (m.device[1].data_ptr(), plain.data_ptr(), 8), "pageable"),
     "null": (lambda m, plain: (0, m.device[1].data_ptr(), 8), "is null"),
-    "nobody's": (lambda m, plain: (64, m.device[1].data_ptr(), 8), "nobody's"),
+    "nobody's": (lambda m, plain: (64, m.device[1].data_ptr(), 8), "unmapped"),
     "too long": (lambda m, plain: (m.host[1].data_ptr(), m.device[7].data_ptr(), 72), "goes on"),
     "negative": (lambda m, plain: (m.host[1].data_ptr(), m.device[7].data_ptr(), -8), "less than"),
 }

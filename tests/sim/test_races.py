@@ -383,7 +383,7 @@ def test_memory_that_another_stream_still_uses_may_be_handed_out(accelerator):
     (hazard,) = timeline.hazards
     assert hazard.kind == "memory_reused"
     assert "# the use" in hazard.first.text and "# the next one" in hazard.second.text
-    assert "is handed memory on stream 0 that stream 1 still uses" in str(hazard)
+    assert "gets memory on stream 0 that stream 1 still uses" in str(hazard)
     assert "record_stream" in str(hazard)
 
 

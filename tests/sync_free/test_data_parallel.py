@@ -260,5 +260,5 @@ def test_a_timeout_that_is_none_is_refused(world, timeout_s):
 def test_at_the_start_no_timeout_is_named():
     assert unanswered(4, 0, [1, 3], None) == (
         "exchange 0 of the data-parallel ranks, at the start, failed: ranks 1, 3 of 4 did not take "
-        "part; start all of them anew"
+        "part; restart all of them"
     )

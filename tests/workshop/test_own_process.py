@@ -48,7 +48,7 @@ def test_a_segmentation_fault_is_explained_and_names_the_line(told):
         "wrote an address that is not its own.\n\n"
         "At katas/tiny/add_up.py:9:\n"
         "    ctypes.string_at(0)\n\n"
-        "An address is a number that nobody checks."
+        "An address is a number that is not checked."
     )
     assert "\n\nEdit katas/tiny/add_up.py\n" in told("test_the_code[segfault]")
 

@@ -32,7 +32,7 @@ def test_one_on_sim_keeps_the_descriptor():
 
 def test_a_misaligned_address_is_another_lesson():
     text = text_of("Triton Error [CUDA]: misaligned address")
-    assert "at multiples of 8" in text and "nobody checks" not in text
+    assert "at multiples of 8" in text and "is not checked" not in text
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), ValueError(OF_CUDA)])

@@ -64,4 +64,4 @@ def agreed(path: str) -> bool:
     try:
         return typer.confirm(f"\n{path} has your edits (-). Reset it?", default=False)
     except typer.Abort:
-        refuse(f"{path} has your edits and nobody answered: `--yes` resets it without asking")
+        refuse(f"{path} has your edits and there was no answer: `--yes` resets it without asking")

@@ -74,7 +74,7 @@ class HandingOut:
     def _report(self, use: Access, stream: SimStream, source: SourceLine | None) -> None:
         lane_of = stream.sim.lane_of
         message = (
-            f"{source} is handed memory on {lane_of(stream.number)} that {lane_of(use.stream)} "
+            f"{source} gets memory on {lane_of(stream.number)} that {lane_of(use.stream)} "
             f"still uses, at {use.source or 'an earlier line'}: the tensor there was dropped, and "
             f"{lane_of(stream.number)}, on which its memory was asked for, doesn't wait for that "
             "use. Hold the tensor until it does, or call its record_stream"

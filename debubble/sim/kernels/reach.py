@@ -67,7 +67,7 @@ class Reach:
         reach = cls._found(addresses, sources, targets, sizes)
         for side, places in enumerate((reach.from_, reach.to)):
             refuse(side, (sources, targets)[side] == 0, "is null")
-            refuse(side, places.code == NOWHERE, "is in pageable host memory, or nobody's")
+            refuse(side, places.code == NOWHERE, "is in pageable host memory, or unmapped")
             refuse(side, ~places.fits, BEHIND)
         return reach
 

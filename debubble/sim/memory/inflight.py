@@ -231,7 +231,7 @@ class InFlight:
         return Hazard(
             "overwritten_in_flight",
             f"the pinned {READ_BY[upload.what]} at {upload.source} was overwritten {where}, while "
-            f"the {upload.what} was still under way: the device got the new bytes",
+            f"the {upload.what} was still in flight: the device got the new bytes",
             upload.source,
             writer,
         )

@@ -78,7 +78,7 @@ class Dashboard(ipywidgets.VBox):
         )
         self.canceller = ipywidgets.Button(
             description="Cancel",
-            tooltip="Stop the run under way and turn the controls back to what is shown",
+            tooltip="Stop the current run and set the controls back to the run that is shown",
             disabled=True,
             layout=ipywidgets.Layout(width="max-content"),
         )

@@ -82,7 +82,7 @@ def left_as_they_were(**inputs: object) -> Iterator[None]:
                 Diagnosis(
                     expected=f"{theirs} to be left alone",
                     did="wrote to it, and then what was there before",
-                    why=f"{IN_PLACE} Whoever else reads it meanwhile finds other values.",
+                    why=f"{IN_PLACE} Other code that reads it meanwhile finds wrong values.",
                 )
             )
 

@@ -10,8 +10,8 @@ from .diagnosis import Diagnosis
 
 EXPECTED = "reads and writes within the memory that the code was given"
 ADDRESSES = (
-    "An address is a number that nobody checks. Is it the right tensor's, in bytes, with its "
-    "offset added once? Is the size this copy's? Is the tail masked, so that nothing behind the "
+    "An address is a number that is not checked. Is it the right tensor's, in bytes, with its "
+    "offset added once? Is the size this copy's? Is the tail masked, so that nothing after the "
     "end is read or written?"
 )
 ALIGNMENT = (

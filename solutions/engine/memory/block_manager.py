@@ -66,7 +66,7 @@ class BlockManager:
         Raises ValueError, with nothing changed, for a block without a holder."""
         for block, times in Counter(blocks).items():
             if self._holders[block] < times:
-                raise ValueError(f"block {block} is released, and nobody holds it")
+                raise ValueError(f"block {block} is released, and no request holds it")
         for block in reversed(blocks):
             self._holders[block] -= 1
             if not self._holders[block]:

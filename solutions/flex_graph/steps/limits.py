@@ -52,8 +52,8 @@ class Limits:
                 raise ValueError(f"{name} {getattr(self, name)}: choose one of {known}")
         if self.num_gpu_blocks < 2:
             raise ValueError(
-                f"num_gpu_blocks {self.num_gpu_blocks}: block 0 belongs to nobody, so give the "
-                "cache at least 2"
+                f"num_gpu_blocks {self.num_gpu_blocks}: block 0 belongs to no request, so give "
+                "the cache at least 2"
             )
         if self.num_slots > MOST_SLOTS:
             raise ValueError(

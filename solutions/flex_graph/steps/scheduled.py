@@ -148,7 +148,7 @@ class ScheduledBatch:
             at, column = divmod(place, table.shape[1])
             raise ValueError(
                 f"request {at} has block {table[at, column]} in column {column}: blocks of "
-                f"requests are 1 to {limits.num_gpu_blocks - 1}, block 0 belongs to nobody"
+                f"requests are 1 to {limits.num_gpu_blocks - 1}, block 0 belongs to no request"
             )
 
     def _check_slots(self, limits: Limits) -> None:

@@ -31,7 +31,7 @@ def check_reach(accelerator: Accelerator, descriptors: Descriptors) -> None:
             descriptors,
             side,
             places == UNKNOWN,
-            "is in pageable host memory, or nobody's: a kernel needs device or pinned memory",
+            "is in pageable host memory, or unmapped: a kernel needs device or pinned memory",
         )
 
 

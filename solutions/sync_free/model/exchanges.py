@@ -49,8 +49,8 @@ def check_in_step(column_heads: Sequence[int]) -> None:
     exchanges = [mark // 2 for mark in marks]
     if len({*exchanges}) > 1:
         raise RuntimeError(
-            f"the ranks are at exchanges {exchanges}, rank 0 first: one of them was stopped "
-            "between its count and its exchange, or has left one out; start all of them anew"
+            f"the ranks are at exchanges {exchanges}, rank 0 first: one rank was stopped "
+            "between its count and its exchange, or has left one out; restart all of them"
         )
     refused = [rank for rank, mark in enumerate(marks) if mark % 2]
     raise RuntimeError(
@@ -89,9 +89,9 @@ def unanswered(size: int, exchange: int, missing: list[int] | None, timeout_s: f
     else:
         who = "all ranks are there, but one came too late"
     if timeout_s is None:
-        return f"{which}, at the start, failed: {who}; start all of them anew"
+        return f"{which}, at the start, failed: {who}; restart all of them"
     return (
-        f"{which} was not done within {timeout_s:g} s: {who}; start all of them anew, or give "
+        f"{which} was not done within {timeout_s:g} s: {who}; restart all of them, or give "
         "DataParallelGroup a longer timeout_s"
     )
 
