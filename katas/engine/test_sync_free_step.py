@@ -51,16 +51,16 @@ IN_FLIGHT = (
     "kata `staging_ring`; chapter 02: kata `data_parallel`)."
 )
 TABLES = (
-    "The lengths come from the scheduler, so the host has them: to read them back from the device "
-    "is to wait for all that was queued before, in each layer. The table of chunks is the same for "
-    "all layers. Make it on the host, once a step, and send it with the other inputs (chapter 03: "
-    "kata `metadata_builder`)."
+    "The lengths come from the scheduler, so the host has them. Reading them back from the device "
+    "waits for all that was queued before, in each layer. The table of chunks is the same for all "
+    "layers. Make it on the host, once a step, and send it with the other inputs (chapter 03: kata "
+    "`metadata_builder`)."
 )
 PAGES = (
-    "How many pages `nonzero` finds is known to the device alone, so the host waits for it: in "
-    "each layer, and no graph can capture that. Let attention read as many pages as a request may "
-    "have, MOST_BLOCKS, and leave it to the mask what counts. All layers can share that mask "
-    "(chapter 04: kata `custom_mask`)."
+    "Only the device knows how many pages `nonzero` finds, so the host waits in each layer, and no "
+    "graph can capture that. Let attention read as many pages as a request may have, MOST_BLOCKS, "
+    "and let the mask decide which count. All layers can share that mask (chapter 04: kata "
+    "`custom_mask`)."
 )
 ONE_LAUNCH = (
     "A decode step has few tokens, so its kernels are short, and to launch them one by one takes "
@@ -91,10 +91,10 @@ BESIDE = (
     "request wait for it (chapter 05: kata `load_order`)."
 )
 NOT_THERE = (
-    "Streams run beside each other: what is queued for compute does not wait for a load by itself, "
-    "and would read blocks that are not there yet. Before the step's kernels are queued, "
+    "Streams run beside each other: compute does not wait for a load by itself, and would read "
+    "blocks that are not there yet. Before the step's kernels are queued, "
     "`current().current_stream().wait_event(...)` for the loads of its requests. Then the stream "
-    "waits; `event.synchronize()` would hold the host, and so all others (chapter 05: kata "
+    "waits; `event.synchronize()` would hold the host, and so all other requests (chapter 05: kata "
     "`load_order`)."
 )
 OVERTAKES = (
@@ -105,7 +105,7 @@ OVERTAKES = (
 ALTOGETHER = (
     "Each wait of the host is a bubble: meanwhile nothing is queued, and the device runs dry. A "
     "step sends its inputs by one copy from pinned memory, and its tokens come back by one copy to "
-    "pinned memory. It asks for nothing else."
+    "pinned memory. It reads nothing else from the device."
 )
 
 # A copy by a wrong address can end the process.

@@ -18,20 +18,20 @@ SLICE = (
     "is a view, so it begins where `dst` begins."
 )
 STRIDES = (
-    "The stride says how far it is from one row to the next. A graph keeps the one that it was "
-    "captured with: if a step writes its rows packed, a replay looks for row 1 where something "
-    "else lies by now. A slice of `dst` has the strides of `dst` in every step; what `reshape` and "
-    "`.contiguous()` return is packed, and `as_strided` does as it is told."
+    "The stride says how far it is from one row to the next. A graph keeps the stride that it was "
+    "captured with: if a step writes its rows packed, a replay reads row 1 at the wrong place. A "
+    "slice of `dst` has the strides of `dst` in every step; the results of `reshape` and "
+    "`.contiguous()` are packed, and `as_strided` checks nothing."
 )
 MOVED = (
     "A replay reads the address that was captured, with the sizes and strides of the capture. It "
-    "sees what was copied into `dst`; the tensor that a later step brings along it has never heard "
-    "of. So copy into a slice of `dst`, at the same place for each size, and hand that slice on."
+    "sees what was copied into `dst`; it does not know the tensor of a later step. So copy into a "
+    "slice of `dst`, at the same place for each size, and return that slice."
 )
 INSIDE = (
     "Copy `src` into the first rows and columns of `dst`, by `copy_`: this memory is what graphs "
     "have captured. Write to a view of it: `reshape` of a tensor that is itself a slice makes a "
-    "copy, and what is written there is lost."
+    "copy, and a write to the copy is lost."
 )
 OUTSIDE = (
     "A graph of a larger batch may read what is outside of the slice: leave it alone. A caller "

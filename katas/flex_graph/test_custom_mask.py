@@ -14,28 +14,28 @@ PAGE, Q_BLOCK = 16, 16  # as in the kata
 NUM_PAGES, MOST_TOKENS, MOST_REQUESTS = 13, 48, 4
 PADDING = (0, -1)
 ITS_OWN = (
-    "A token sees the keys of its own request: up to itself, no further back than the window of "
-    "this layer, and only those for which `logical_mask_mod` holds. The given `mask_mod_of` and "
-    "`needed_pages` say so, for the mask that they are given."
+    "A token sees keys of its own request: up to itself, no further back than the window of this "
+    "layer, and only keys that `logical_mask_mod` allows. The given `mask_mod_of` and "
+    "`needed_pages` apply these rules for a mask."
 )
 ANOTHER_LAYERS = (
     "This is what layer `{}` would see on these pages. A mask_mod that looks its window up when it "
-    "is called finds what was written there last: each mask needs a mask_mod of its own, with its "
-    "own numbers."
+    "is called finds the window that was written last: each mask needs a mask_mod of its own, with "
+    "its own numbers."
 )
 TOO_FEW = (
     "The page is not in the list of its group. A group has tokens of several requests, and the "
-    "first of them is not the one that looks back furthest: a page is needed if any of the group's "
-    "tokens needs it."
+    "first request is not always the one that looks back furthest: a page is needed if any of the "
+    "group's tokens needs it."
 )
 NOT_NEEDED = (
     "The mask would hide these keys, so the result is right. But the kernel loads each page that "
-    "is listed, and a long request has hundreds of them that no window reaches any more. List "
-    "those from where the windows begin."
+    "is listed, and a long request has hundreds of them that no window reaches any more. List only "
+    "the pages from where the windows begin."
 )
 MISSING = (
-    "What is not listed is not read: the tokens of the group see nothing of that page. Is it one "
-    "that another token of the group needs, one of another request?"
+    "A page that is not listed is not read: the tokens of the group see nothing of it. Does "
+    "another token of the group need this page, a token of another request?"
 )
 BEHIND = "The columns after the pages that count are -1, all of them."
 ASKED = (
@@ -48,8 +48,8 @@ SENT = (
     "which a kernel gets as an argument."
 )
 IN_FORWARD = (
-    "What a layer's forward queues is queued again for each layer, and captured with it. Lists "
-    "that are ready before the first layer cost it nothing: slices, and no kernel."
+    "The work that a layer's forward queues is queued again for each layer, and captured with it. "
+    "Lists that are ready before the first layer cost it nothing: slices, and no kernel."
 )
 SHARED = (
     "24 layers with 2 different masks need 2 lists. Make one for each mask, not for each layer."
@@ -59,8 +59,8 @@ FOR_FLEX = (
     "flex_attention needs: int32, a row for each group, ascending, and -1 after the pages?"
 )
 STALE = (
-    "The model was captured, and `build` was not. So a replay reads what lies where the lists of "
-    "its capture were: `build` has to write there, in each step, and not make new tensors."
+    "The model was captured, and `build` was not. So a replay reads the addresses of the captured "
+    "lists: `build` has to write there in each step, and not make new tensors."
 )
 
 

@@ -37,8 +37,8 @@ WHOLE = (
     "capture. Pass the whole buffers: the values after the step are there, and neutral."
 )
 BEHIND_THE_REQUESTS = (
-    "A replay goes through all the requests of its capture. Those that this step does not have "
-    "must have no tokens and no length: their starts are all the end of the last request, "
+    "A replay goes through all the requests of its capture. Requests that this step does not have "
+    "must have no tokens and no length: their starts are the end of the last request, "
     "`query_start_loc[-1]`, which may stay on the device; `seq_lens` and `decode_offset` are 0."
 )
 PADDING = (
@@ -53,7 +53,7 @@ UNUSED = (
 )
 SENTINEL = (
     "The kernel reads the entry after the last page as well, to fetch ahead. It has to be -1, "
-    "which is no page: neither 0, which is a block as well, nor what a larger step left there."
+    "which is no page: neither 0, which is a block as well, nor a number of a larger step."
 )
 REPLAYED = (
     "The graph was captured with the largest step, and reads its buffers as far as that step went: "
@@ -61,14 +61,15 @@ REPLAYED = (
     "should find nothing, and return -1."
 )
 ELSEWHERE = (
-    "A graph reads what it has captured: these addresses, these sizes, these strides. New tensors "
-    "it does not know, and rows of `kv_indices` that begin at other places it does not find."
+    "A graph reads the addresses, sizes and strides that it has captured. It does not know new "
+    "tensors, and does not find rows of `kv_indices` that begin at other places."
 )
 STAYS = (
     "The host knows how many requests there are, but not how many tokens: that is on the device. "
     "`.item()` waits for it, and so does every call whose result has a size that only the device "
     "knows: `repeat_interleave` without `output_size`, `nonzero`, an index that is a mask. A graph "
-    "can capture none of them. `torch.searchsorted` has the size of what is searched."
+    "can capture none of them. The result of `torch.searchsorted` has the size of its second "
+    "argument."
 )
 
 

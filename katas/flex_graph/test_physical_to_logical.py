@@ -32,13 +32,13 @@ NULL = (
 )
 TWICE = (
     "A table may name a block twice, and then its last place counts. `scatter_` leaves open which "
-    "of two writes to one element wins. A reduction of the largest does not: "
+    "of two writes to one element wins. A reduction to the largest value does not: "
     '`scatter_reduce_(1, ..., "amax")`.'
 )
 STAYS = (
-    "The tables are on the device, and so should be the way back. `.tolist()` waits until all "
-    "that was queued before is done, and the copy of what the host made of it waits again. So does "
-    "what has a size that only the device knows: `nonzero`, and an index that is a mask."
+    "The tables are on the device, and the mapping should be made there. `.tolist()` waits until "
+    "all that was queued before is done, and the upload of the host's result waits again. So does "
+    "every result whose size only the device knows: `nonzero`, and an index that is a mask."
 )
 CAPTURED = (
     "A replay runs the kernels of the capture on the same addresses, where the tables of this step "

@@ -29,9 +29,9 @@ LEFT_BEHIND = (
     "means no slot."
 )
 ZEROS = (
-    "A 0 is no padding everywhere. A token has to have some id and some position, but slot 0 is "
-    "one like all others, with a request's key in it. `step` says of each array what it is padded "
-    "with: of `slot_mapping`, -1."
+    "0 is not always padding. A token has to have some id and some position, but slot 0 is one "
+    "like all others, with a request's key in it. `step` has the padding of each array: -1 for "
+    "`slot_mapping`."
 )
 ONE_UPLOAD = (
     "A step should cost the host one copy and one launch, and no wait. A copy from pageable "
@@ -40,13 +40,13 @@ ONE_UPLOAD = (
     "copy it to where they lie side by side on the device."
 )
 MOVED = (
-    "A graph is captured once, and keeps the addresses that it has read then. Make all memory on "
-    "the device in `__init__`, and let `upload` write there. What `inputs[name]` returns is a view "
-    "of it, in this step and in all others."
+    "A graph is captured once, and keeps the addresses that it read then. Make all memory on the "
+    "device in `__init__`, and let `upload` write there. `inputs[name]` returns a view of it, in "
+    "this step and in all other steps."
 )
 WHERE = (
-    "What `inputs[name]` returns has all the numbers that `sizes` says. The step's own come first, "
-    "in the array of their name and in no other."
+    "`inputs[name]` has as many numbers as `sizes` says. The step's own come first, in the array "
+    "of their name and in no other."
 )
 REUSED = (
     "A queued copy reads its buffer when its turn comes. A pinned tensor that the next step writes "

@@ -13,8 +13,8 @@ FIRST_CALL = (
     "`forward` once before you capture it, and not after."
 )
 EACH_SIZE = (
-    "Other sizes are other shapes, and those are compiled by themselves. Warm up each size with "
-    "the call that you capture next."
+    "Different sizes have different shapes, and each shape is compiled separately. Warm up each "
+    "size with the call that you capture next."
 )
 SAME_LENGTH = (
     "A longer request has more pages, so the tables have another shape, and the warm-up has "
@@ -22,9 +22,10 @@ SAME_LENGTH = (
     "requests."
 )
 LONGEST = (
-    "How many pages `forward` reads is a number of Python, and a graph keeps the one of its "
-    "capture. Captured with `seq_len` 1 it reads 1 page of each request in every replay, however "
-    "long they are by then. Capture with the longest that may come: `max_model_len`."
+    "The number of pages that `forward` reads is a Python number, and a graph keeps the number of "
+    "its capture. Captured with `seq_len` 1, it reads 1 page of each request in every replay, "
+    "however long the requests are by then. Capture with the longest possible length: "
+    "`max_model_len`."
 )
 NO_SUCH_LENGTH = (
     "No request is longer than `max_model_len`, so the tables of the model have no pages after it: "
@@ -33,8 +34,8 @@ NO_SUCH_LENGTH = (
 )
 LIVE = (
     "A warm-up runs `forward` for real, and `forward` writes a key for each token: to its slot of "
-    "`slot_mapping`, which may be the place of a request that is still being served. Slot -1 is "
-    "none: give it to all tokens before the first call."
+    "`slot_mapping`, which may be the place of a request that is still being served. Slot -1 means "
+    "no slot: give it to all tokens before the first call."
 )
 GROWN = (
     "This model keeps scratch memory, and makes a larger one when a call needs more. A graph that "

@@ -23,23 +23,23 @@ ROUNDED = (
     "not 64?"
 )
 COMPACTED = (
-    "A sequence without tokens has no row, and still it keeps its number: what follows it is one "
+    "A sequence without tokens has no row, but it keeps its number: the next sequence is one "
     "further. Did you count where the second column is 0? `(chunk == 0).cumsum(0) - 1` knows only "
-    "sequences that have a chunk, and gives the next one's tokens to the one without. The number "
-    "of a sequence is its place in `cu_seqlens`."
+    "sequences that have a chunk, and gives the next sequence's tokens to the empty sequence. The "
+    "number of a sequence is its place in `cu_seqlens`."
 )
 COUNTED = (
     "The first column is the number of the sequence, the second one that of the chunk in this "
     "sequence: it begins at 0 in each."
 )
 WAITS = (
-    "To read `cu_seqlens` is to wait until the device has done all that was queued before, and to "
-    "upload from pageable memory is to wait once more, or to be copied first. The host has the "
-    "same numbers in `cu_seqlens_cpu`. Upload from pinned memory, with non_blocking=True."
+    "Reading `cu_seqlens` waits until the device has done all that was queued before, and an "
+    "upload from pageable memory waits once more, or copies first. The host has the same numbers "
+    "in `cu_seqlens_cpu`. Upload from pinned memory, with non_blocking=True."
 )
 TOGETHER = (
-    "What costs is each copy, not its bytes. Both columns are known at the same time: lay them "
-    "side by side on the host, and copy that once."
+    "Each copy costs time, its bytes cost little. Both columns are known at the same time: lay "
+    "them side by side on the host, and copy that once."
 )
 LOOP = (
     "For 4096 sequences a loop in Python takes the host more than 2 ms, one of small `arange`s 6, "

@@ -17,8 +17,8 @@ NO_TRITON = (
 )
 ROWS = (
     "The host knows two numbers, so the shape follows from them: most chunks there are when all "
-    "sequences but one have a single token. `most_chunks(num_seqs, num_tokens, chunk_size)` says "
-    "it, and how many of the rows are chunks is not for the host to know."
+    "sequences but one have a single token. `most_chunks(num_seqs, num_tokens, chunk_size)` "
+    "returns it, and the host need not know how many of the rows are chunks."
 )
 COMPACTED = (
     "A row belongs to the first sequence of which not all chunks come before it: a search goes "
@@ -31,8 +31,8 @@ BEHIND = (
     "any other sequence there it would compute tokens that another program computes as well."
 )
 OFFSETS = (
-    "How many chunks come before each sequence, then how many there are: each length rounded up by "
-    "itself, then `cumsum`, with a zero in front."
+    "The numbers of chunks before each sequence, then the number of all chunks: each length "
+    "rounded up by itself, then `cumsum`, with a zero in front."
 )
 STAYS = (
     "The lengths are on the device, and the tables are needed there. `.item()`, `.tolist()` and "

@@ -20,18 +20,18 @@ ANEW = (
     "So a program adds up the tokens of one chunk, and nothing is carried over to the next."
 )
 BESIDE = (
-    "Did a program write beyond its chunk? Programs run in any order, and at the same time: what "
-    "one writes into the rows of another may come last. A chunk ends after `chunk_size` tokens, or "
-    "with its sequence if that comes first: mask the load and the store by that end."
+    "Did a program write beyond its chunk? Programs run in any order, and at the same time: a "
+    "write into the rows of another program may come last. A chunk ends after `chunk_size` tokens, "
+    "or with its sequence if that comes first: mask the load and the store by that end."
 )
 NO_CHUNK = (
     "A row (-1, -1) stands for no chunk. There is no sequence -1, and the memory before the first "
     "element of a tensor is not its own: return before you read it."
 )
 ASKED = (
-    "To bring the starts or the table to the host, or a number made of them, is to wait for all "
-    "that was queued before. But the host need not know where the chunks are, nor how many rows "
-    "are one: the kernel reads that where it is. The host starts a program for each row, "
+    "Reading the starts or the table on the host, or a number made of them, waits for all that was "
+    "queued before. But the host need not know where the chunks are, nor how many rows are chunks: "
+    "the kernel reads that on the device. The host starts a program for each row, "
     "`len(chunk_indices)`."
 )
 ONE_BY_ONE = (

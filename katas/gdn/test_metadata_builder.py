@@ -17,13 +17,13 @@ IN_A_ROW = 80
 TENSORS = ("query_start_loc", "has_initial_state", "chunk_indices", "chunk_offsets")
 DECODES = (
     "A decode has one token and goes on from a state, so some of its tokens were computed before: "
-    "`seq_lens` counts more than this step's. From the first request on for which that is not so, "
-    "all are prefills: a prompt of one token has no state to go on from."
+    "`seq_lens` counts more than this step's. From the first request on that does not, all are "
+    "prefills: a prompt of one token has no state to go on from."
 )
 RECOUNTED = (
     "Next to a speculative request nothing is counted as a decode: a request of one token is a "
-    "prefill of one token there. So the draft tokens are looked at first. What was counted, and "
-    "made, without them is of other requests."
+    "prefill of one token there. So look at the draft tokens first. Counts and tables that ignore "
+    "them belong to other requests."
 )
 PADDING = (
     "Requests without tokens pad a batch to a size that a graph was captured for. They stay where "
@@ -36,19 +36,19 @@ REBASED = (
     "requests, wherever they are, are not among them."
 )
 TABLES = (
-    "Both tables are made of the prefills' own starts, those that are returned as "
-    "`query_start_loc`. With other starts, or of other requests, the kernels compute the wrong "
-    "tokens, and no error tells."
+    "Both tables are made of the prefills' own starts, which are returned as `query_start_loc`. "
+    "With other starts, or with those of other requests, the kernels compute the wrong tokens, and "
+    "no error tells."
 )
 STATES = (
     "A prefill goes on from a state if tokens of its request were computed before: if `seq_lens` "
     "is more than its tokens in this step. Its place in the tensor is its place among the prefills."
 )
-NONE = "Without prefills no kernel asks for starts or tables: leave all four tensors None."
+NONE = "Without prefills no kernel needs starts or tables: leave all four tensors None."
 ASKED = (
-    "Which requests are decodes is a question to the batch, and the host has all of its numbers, "
-    "in the fields that end in `_cpu`. To ask the device is to wait until it has done all that was "
-    "queued before, each time; to upload from pageable memory is to wait as well."
+    "The host can tell which requests are decodes from the fields that end in `_cpu`. Reading from "
+    "the device waits until it has done all that was queued before, each time, and an upload from "
+    "pageable memory waits as well."
 )
 TOGETHER = (
     "All four tensors are known at the same time. Each upload is a copy that the device does by "
@@ -56,8 +56,8 @@ TOGETHER = (
     "it once, and cut it apart on the device by slices and views."
 )
 NOTHING_TO_SEND = (
-    "Most steps are decodes alone. They need no starts and no tables of prefills, so there is "
-    "nothing to send, and nothing to ask."
+    "Most steps have only decodes. They need no starts and no tables of prefills, so there is "
+    "nothing to upload, and nothing to read."
 )
 REUSED = (
     "A queued copy reads its buffer when its turn comes. Pinned memory that the next step writes "

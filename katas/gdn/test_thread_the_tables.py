@@ -27,14 +27,13 @@ ITS_OWN = (
     "then makes a table from `cu_seqlens`, as it did before."
 )
 ASKS_AGAIN = (
-    "A table was given, and the op still asks the device where the sequences are: a wait. Each "
-    "stage that needs a table has to be handed the one that came in, and makes its own only if "
-    "that is None."
+    "A table was given, and the op still reads from the device where the sequences are: a wait. "
+    "Each stage that needs a table has to get the given table, and makes its own only if that is "
+    "None."
 )
 PER_LAYER = (
     "The sequences are the same for all layers, so one table serves them all. Make it once, before "
-    "the first layer, and hand it down: each op that is not given one makes its own, with two "
-    "waits."
+    "the first layer, and pass it down: each op that gets no table makes its own, with two waits."
 )
 ASKED = (
     "One wait a step is one too many: the host stands still until the step before is done, and the "

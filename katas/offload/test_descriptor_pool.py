@@ -20,8 +20,8 @@ OVERWRITTEN = (
     "of the next. `event.query()` says without a wait whether the transfer is done."
 )
 ONE_OWNER = (
-    "Between `take` and `give_back` a buffer is the caller's, who may not have queued anything "
-    "yet. Take it out of those that are free when you hand it out."
+    "Between `take` and `give_back` a buffer belongs to the caller, who may not have queued "
+    "anything yet. Remove it from the free buffers when you hand it out."
 )
 WAITS = (
     "While the host waits, it queues nothing, and after the last transfer the device will have "
@@ -33,12 +33,13 @@ AGAIN = (
 )
 OLDEST_FIRST = (
     "In an engine the next transfer is queued before the last one is done, so there is always one "
-    "in flight. Who only asks for the newest event never finds anything free. Events pass in the "
-    "order in which they were given: ask the oldest, and go on as long as they have passed."
+    "in flight. A pool that only queries the newest event never finds a free buffer. Events pass "
+    "in the order in which they were given: query the oldest, and go on as long as they have "
+    "passed."
 )
 TOO_SMALL = (
     "A transfer writes as many descriptors as it has pieces. Look for a free buffer with at least "
-    "so many columns, `buffers.shape[1]`, and make one where there is none."
+    "as many columns, `buffers.shape[1]`, and make one if there is none."
 )
 TOO_MANY = "A pool that has `most_buffers` makes no more: it waits until one of them is free."
 TOO_LONG = (
@@ -51,8 +52,8 @@ NOTHING_TO_WAIT_FOR = (
     "nothing to wait for. This is a mistake of the caller: raise a RuntimeError."
 )
 REPLACED = (
-    "A free buffer that is too small takes the place of one that would do. Let it go, and make a "
-    "larger one: then there are as many as before."
+    "A free buffer that is too small takes the place of a larger buffer. Drop it, and make a "
+    "larger one: the number of buffers stays the same."
 )
 
 

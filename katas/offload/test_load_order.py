@@ -16,18 +16,18 @@ WAITS = (
     "for each other by themselves: `stream.wait_stream(other)`, `stream.wait_event(event)`."
 )
 OVERTAKES = (
-    "What compute was asked to do before the transfer may still be queued: a block to be zeroed, "
-    "or its last reader. Let the stream of the transfer wait for the current stream, which is that "
-    "of compute, before its copies are queued. Loads need that as well as stores."
+    "Work that compute got before the transfer may still be queued: a block to be zeroed, or its "
+    "last reader. Let the stream of the transfer wait for the current stream, which is that of "
+    "compute, before its copies are queued. Loads need that as well as stores."
 )
 NOT_THERE = (
-    "After `make_stream_wait` of its blocks compute may read what was loaded. So an event has to "
+    "After `make_stream_wait` for its blocks compute may read the loaded data. So an event has to "
     "be recorded after the copies, not before them, on the stream of the copies, and the current "
     "stream has to wait for it."
 )
 STORED_LATER = (
     "A store reads its blocks when its copies run, and that may be late. Compute that writes to "
-    "them asks for `make_stream_wait` first: keep the ends of stores as well as those of loads."
+    "them calls `make_stream_wait` first: keep the ends of stores as well as the ends of loads."
 )
 ONE_AFTER_ANOTHER = (
     "A block may be stored to where it is loaded from next, or loaded to where something else was "
@@ -47,8 +47,8 @@ ANOTHER_READER = (
     "it until a later transfer of the block has its own event."
 )
 NO_TRANSFER = (
-    "A request has blocks that were computed here beside those that were loaded. What was never "
-    "transferred is there already: there is no event, and nothing to wait for."
+    "A request has blocks that were computed here besides the loaded blocks. A block that was "
+    "never transferred is there already: there is no event, and nothing to wait for."
 )
 OWN_BLOCKS = (
     "A later transfer waits for all work that compute had when it was requested. A stream that "

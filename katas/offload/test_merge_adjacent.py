@@ -15,9 +15,9 @@ from debubble.workshop import (
 )
 
 EACH_COSTS = (
-    "The driver makes the host pay for each piece that it is given, however few bytes it has. A "
-    "piece that begins where the one before it ends, in the source and in the target, need not be "
-    "one of its own."
+    "Each piece costs the host time in the driver, however few bytes it has. A piece that begins "
+    "where the piece before it ends, in the source and in the target, need not be a piece of its "
+    "own."
 )
 BOTH_SIDES = (
     "Two pieces are one copy only if both sides go on: the second source begins where the first "
@@ -43,13 +43,13 @@ SIZES = (
     "block of a request may be copied in part. `np.add.reduceat(sizes, first)` adds up each run."
 )
 LOOP = (
-    "The driver takes a microsecond or two for a piece, and a loop in Python hardly less: what it "
-    "saves it has cost before. Numpy looks at all pieces in a few calls, with `==`, `flatnonzero` "
-    "and `add.reduceat`."
+    "The driver takes a microsecond or two for a piece, and a loop in Python hardly less: it costs "
+    "as much as it saves. Numpy looks at all pieces in a few calls, with `==`, `flatnonzero` and "
+    "`add.reduceat`."
 )
 EMPTY = (
     "A piece of 0 bytes copies nothing, and the driver refuses the whole batch that has one. Leave "
-    "these pieces out before you compare neighbours, so that they don't keep others apart."
+    "these pieces out before you compare neighbours, so that they don't keep other pieces apart."
 )
 COLUMNS = (
     "The copy takes three numpy arrays of int64, of one length: addresses don't fit into int32, "
@@ -57,7 +57,7 @@ COLUMNS = (
 )
 UNTOUCHED = (
     "They may be views of a buffer that is still needed: an error that names a piece, or another "
-    "path, goes by the list as it was. Return new arrays."
+    "path, uses the original list. Return new arrays."
 )
 
 RUNS = [

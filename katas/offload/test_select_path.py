@@ -9,26 +9,26 @@ PAGE = 1024
 LARGE_PAGE = 64 * 1024
 NUMBER = (
     "The DMA engine costs the host something for each piece, and a kernel costs one launch for all "
-    "of them: 4 pieces and 64 pieces of the same size go different ways. Hand `len(sizes)` of the "
-    "list that is copied to `time_us`."
+    "of them: 4 pieces and 64 pieces of the same size take different paths. Pass `len(sizes)` of "
+    "the copied list to `time_us`."
 )
 SIZE = (
-    "A page is how the cache is laid out, and not how much of it is copied: a layer tensor may be "
-    "copied in parts, and several blocks as one. Ask `time_us` about `sizes`, what this call "
-    "copies."
+    "The size of a page is the layout of the cache, not the size of a copy: a layer tensor may be "
+    "copied in parts, and several blocks as one. Call `time_us` with `sizes`, the pieces of this "
+    "call."
 )
 MERGED = (
-    "What is copied are the merged pieces: they are fewer and longer than those of the list. "
-    "Merge first, then count, then choose; and copy what was merged."
+    "The merged pieces are copied: they are fewer and longer than the pieces of the list. Merge "
+    "first, then count, then choose; and copy the merged pieces."
 )
 EACH_CALL = (
-    "One request brings a prefix of 64 blocks and the next one of 3. What is right for one list is "
-    "wrong for another: choose in each call, and keep nothing of the last one."
+    "One request brings a prefix of 64 blocks and the next one of 3. A path that is right for one "
+    "list is wrong for another: choose in each call, and keep nothing of the last call."
 )
 MEAN = (
-    "Pieces differ in size: among many short ones there may be a long one. What takes time is all "
-    "bytes together, so `time_us` asks for the mean, `sizes.mean()`: neither the longest piece "
-    "nor the first stands for the others."
+    "Pieces differ in size: among many short ones there may be a long one. The time depends on all "
+    "bytes together, so `time_us` takes the mean, `sizes.mean()`: neither the longest piece nor "
+    "the first stands for the list."
 )
 MEASURED = (
     "The faster path depends on the GPU, on the link and on the host. A threshold in bytes is "
@@ -36,16 +36,17 @@ MEASURED = (
 )
 WORDS = (
     "The kernel moves words of 8 bytes. Of 12 bytes it would copy 8, and an address between two "
-    "words is an error that ends the CUDA context. Pages that are multiples of 8 say nothing of "
-    "their parts: look at `sizes` and at both addresses in each call, and leave the rest to the "
+    "words is an error that ends the CUDA context. A page that is a multiple of 8 may have parts "
+    "that are not: look at `sizes` and at both addresses in each call, and leave the rest to the "
     "DMA engine."
 )
 NOTHING = (
     "Pieces of no bytes are gone when the list is merged. If no piece is left, there is nothing to "
-    "ask and nothing to copy: return, before you divide by their number."
+    "choose and nothing to copy: return, before you divide by their number."
 )
 ARRIVE = (
-    "Hand the path what `merge_adjacent` returned, sources before targets: only that was counted."
+    "Pass the path the pieces that `merge_adjacent` returned, sources before targets: only they "
+    "were counted."
 )
 
 

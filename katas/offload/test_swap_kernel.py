@@ -24,22 +24,22 @@ TAIL = (
     "request. Mask the load and the store by the words that are left: `lane < size // 8 - first`."
 )
 SIDES = (
-    "Pieces are read at `src_addrs` and written at `dst_addrs`. The three tensors look alike: are "
-    "they handed to the kernel in the order of its parameters?"
+    "Pieces are read at `src_addrs` and written at `dst_addrs`. The three tensors look alike: does "
+    "the kernel get them in the order of its parameters?"
 )
 NOTHING_ARRIVED = (
     "Nothing has arrived at all. Is the number of chunks rounded up, so that a short piece has "
-    "one? Does the kernel read the three tensors in the order in which it is given them?"
+    "one? Does the kernel read the three tensors in the order in which it gets them?"
 )
 MISSING = (
-    "A piece has `size // 8` words. Its last chunk need not be full, so their number is rounded "
-    "up: `-(-size // chunk)` chunks, numbered from 0. And a pointer to int64 counts words: chunk c "
-    "begins `c * WORDS` further on, not so many bytes."
+    "A piece has `size // 8` words. Its last chunk need not be full, so the number of chunks is "
+    "rounded up: `-(-size // chunk)` chunks, numbered from 0. A pointer to int64 counts words: "
+    "chunk c begins `c * WORDS` further on, in words and not in bytes."
 )
 ELSEWHERE = (
     "Something was copied to where it does not belong. Does each chunk have the addresses and the "
-    "size of its own piece, and is its tail masked by the words that are left? And a pointer to "
-    "int64 counts words: chunk c begins `c * WORDS` further on, not so many bytes."
+    "size of its own piece, and is its tail masked by the words that are left? A pointer to int64 "
+    "counts words: chunk c begins `c * WORDS` further on, in words and not in bytes."
 )
 TOO_LARGE = (
     "Triton compiles the kernel again for each new value of a constant, while a request waits. And "
@@ -48,8 +48,8 @@ TOO_LARGE = (
     "needs."
 )
 NOT_LAUNCHED = (
-    "Is the number of chunks rounded up, so that a short piece has one? And a kernel that is "
-    "started without `launch` of debubble.accelerator is none that sim or a recording knows of."
+    "Is the number of chunks rounded up, so that a short piece has one? Sim and recordings don't "
+    "see a kernel that is started without `launch` of debubble.accelerator."
 )
 ONE_BY_ONE = (
     "A launch takes the host a few microseconds, as a copy of the driver does, and for a small "
@@ -57,21 +57,21 @@ ONE_BY_ONE = (
     "the kernel reads in `src_addrs`, `dst_addrs` and `sizes` what it has to copy."
 )
 ASKED = (
-    "The kernel can read pinned host memory by itself, so hand it the three tensors as they are. "
-    "Who brings them to the device first has to do it without waiting, `non_blocking=True`."
+    "The kernel can read pinned host memory by itself, so pass it the three tensors as they are. "
+    "If you copy them to the device first, do it without waiting, by `non_blocking=True`."
 )
 UNTOLD = (
-    "Sim can't see what a kernel does with an address. What it isn't told takes no time there, and "
-    "no race is found in it: `ByAddress` of all pieces belongs into `work`."
+    "Sim can't see what a kernel does with an address. A copy that sim isn't told of takes no "
+    "time, and no race is found in it: `ByAddress` of all pieces belongs in `work`."
 )
 ALONE = (
-    "A program runs on one of an H200's 132 multiprocessors, and one of them asks for too little "
+    "A program runs on one of an H200's 132 multiprocessors, and one of them requests too little "
     "at a time to keep the link busy. Number the chunks of all pieces through, and let program p "
     "of P take chunks p, p + P, p + 2 * P and so on: then long pieces are shared out too."
 )
 ODD_SIZE = (
-    "Of 12 bytes `size // 8` copies 8 and says nothing: the request goes on with 4 wrong bytes in "
-    "its KV cache. The host has the sizes before the launch: look at them all."
+    "`size // 8` copies 8 of 12 bytes and reports nothing: the request goes on with 4 wrong bytes "
+    "in its KV cache. The host has the sizes before the launch: look at them all."
 )
 ODD_ADDRESS = (
     "A GPU reads a word of 8 bytes at multiples of 8. At any other address the kernel ends with "
@@ -83,7 +83,7 @@ WHICH = (
     'begin the text with "descriptor 5:", counted from 0.'
 )
 BEFORE = (
-    "A list of which a part is copied leaves a block that is neither the old one nor the new one. "
+    "If a part of a list is copied, a block is left that is neither the old one nor the new one. "
     "Look at all descriptors before the first word is moved."
 )
 NONE = (

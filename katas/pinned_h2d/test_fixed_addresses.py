@@ -21,16 +21,16 @@ MOVED = (
 )
 LEFT_BEHIND = (
     "Rows that a step does not write still hold the ranges of an earlier, larger one, and a "
-    "captured graph reads its padding rows too. Write all rows, zeros where there is nothing to "
-    "say."
+    "captured graph reads its padding rows too. Write all rows, with zeros where there are no "
+    "ranges."
 )
 STILL_THERE = (
-    "A replay runs the kernels that were captured: they cannot be told None, and read the buffer "
-    "as it is. With for_graphs a step without ranges has to write zeros."
+    "A replay runs the kernels that were captured: they cannot get None, and read the buffer as it "
+    "is. With for_graphs a step without ranges has to write zeros."
 )
 MANY = (
-    "What costs is each copy, not its bytes. Fill one pinned tensor on the host, and copy it once "
-    "and without waiting."
+    "Each copy costs time, its bytes cost little. Fill one pinned tensor on the host, and copy it "
+    "once and without waiting."
 )
 STALE = (
     "Did you skip a step because its dict is the one of the step before? The engine changes it in "
@@ -41,8 +41,8 @@ TOO_EARLY = (
     "Take a fresh pinned tensor in each step, or wait for the event of the copy that reads it."
 )
 TOO_LARGE = (
-    "A slice that goes beyond the end is just shorter: rows or ranges are then lost without a "
-    "word, and images are attended to as if they were text. Compare both numbers with those of "
+    "A slice that goes beyond the end is just shorter: rows or ranges are then lost without an "
+    "error, and images are attended to as if they were text. Compare both numbers with those of "
     "`__init__` before anything is written."
 )
 NEEDLESS = (

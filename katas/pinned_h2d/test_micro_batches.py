@@ -27,13 +27,13 @@ PADDING = (
 
 VIEWS = (
     "Rows that lie one after the other can be cut out as views: slicing and `split` copy nothing. "
-    "An index made of a list is uploaded first, and the host waits for it; and what is gathered or "
-    "cloned is a kernel and a copy, for each micro-batch."
+    "An index made of a list is uploaded first, and the host waits for it; and a gather or a clone "
+    "is a kernel and a copy, for each micro-batch."
 )
 ALWAYS = (
-    "`upload` is what decides that a step has no tensor, and what a graph reads then: it may have "
-    "to write zeros where the last step left ranges. So it is called once in every step: with None "
-    "where no range matters."
+    "`upload` decides that a step has no tensor, and what a graph reads then: it may have to write "
+    "zeros where the last step left ranges. So it is called once in every step: with None where no "
+    "range matters."
 )
 STALE = (
     "Did you keep the tensors of an earlier step? The engine changes its dict in place when a "

@@ -20,9 +20,9 @@ TWO_KINDS = (
 )
 NOT_SET = "Every layer reads its own metadata: set it in all of them, also when it is None."
 NONE_IS_AN_ANSWER = (
-    "Did you take None for 'not computed yet'? It is also what `upload` returns when there is "
-    "nothing to say, which is most steps: all layers then compute it once more. Call `upload` "
-    "before the loop, or keep apart what has not been computed from what is None."
+    "Did you take None for 'not computed yet'? `upload` also returns None when the step has no "
+    "ranges, as most steps: all layers then compute it once more. Call `upload` before the loop, "
+    "or tell a result of None from a result that is not computed yet."
 )
 EACH_STEP = (
     "A cache that outlives the step holds device memory for every set of ranges that was ever "

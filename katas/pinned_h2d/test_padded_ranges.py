@@ -15,9 +15,9 @@ from debubble.workshop import (
 
 REQUESTS = 16
 ONE_BY_ONE = (
-    "An upload of 8 bytes takes as long as one of 8 KB: what costs is that there is one. With 48 "
-    "layers and 16 requests these are 768 a step. Gather on the host what belongs together, and "
-    "send it as one tensor."
+    "An upload of 8 bytes takes as long as one of 8 KB: each upload costs, not its bytes. With 48 "
+    "layers and 16 requests there are 768 uploads a step. Gather the ranges on the host, and "
+    "upload them as one tensor."
 )
 WAITS = (
     "A copy from pageable memory cannot be left to the device: the host waits until everything "
@@ -39,7 +39,7 @@ STALE = (
 OVERWRITTEN = (
     "A queued copy reads its pinned memory when its turn comes. Memory that a later call writes to "
     "by then, in a buffer or in a ring of them, brings that call's ranges. Take fresh pinned "
-    "memory in each call, or ask the event of its last copy before you write to it again."
+    "memory in each call, or query the event of its last copy before you write to it again."
 )
 NONE = (
     "None says that no range matters, and the layers then skip all that ranges cost. A request "

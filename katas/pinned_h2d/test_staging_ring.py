@@ -24,8 +24,8 @@ WAITS = (
     "host can go on with the next launch."
 )
 DONE = (
-    "The copy was done long ago. Even to wait for what is done is a call into the driver, and it "
-    "shows as a host sync. Ask `event.query()` first."
+    "The copy was done long ago. Even a wait for a finished copy is a call into the driver, and it "
+    "shows as a host sync. Call `event.query()` first."
 )
 TOO_MUCH = (
     "Only one copy has to be done: the copy that reads the buffer you need. A wait for the whole "
@@ -35,11 +35,11 @@ TOO_MUCH = (
 PINNED_ONCE = (
     "Pinning asks the operating system, and now and then takes milliseconds. That is why the ring "
     "exists: pin `depth` buffers in `__init__`, and use them again. When all of them are busy, "
-    "wait for the one that is next."
+    "wait for the next one."
 )
 FEWER = (
-    "The rows of `values` go to the first rows of a buffer, and those alone travel on: cut the "
-    "buffer to `len(values)` rows for this upload."
+    "The rows of `values` go to the first rows of a buffer, and only these rows are copied: cut "
+    "the buffer to `len(values)` rows for this upload."
 )
 ITS_DTYPE = (
     "The buffers have to be of the ring's `dtype`. Without one PyTorch makes float32, which holds "

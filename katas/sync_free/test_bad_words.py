@@ -42,17 +42,17 @@ TOGETHER = (
     "and ids share one pinned tensor, which is cut apart on the device."
 )
 SMALL = (
-    "A mask says one thing for every logit: rows times vocabulary. With 256 requests and 150,000 "
-    "ids these are 38 MB a step, most of them zeros. A match is a row and an id."
+    "A mask has a value for every logit: rows times vocabulary. With 256 requests and 150,000 ids "
+    "these are 38 MB a step, most of them zeros. A match is a row and an id."
 )
 WHOLE = (
     "A mask has a value for every logit, also one that is made on the device: 38 million of them, "
-    "written by one kernel and read by another, for a few that change. Write those few."
+    "written by one kernel and read by another, for a few that change. Write only the few."
 )
 NOTHING = "In most steps no bad word is about to be completed. They need no upload and no kernel."
 PART = (
     "Logits may be a part of a larger tensor, as where ids are padded to a round number. Then "
-    "`reshape` is a copy, and what is written to the copy never reaches them; and an index that is "
+    "`reshape` is a copy, and a write to the copy never reaches them; and an index that is "
     "computed as row times vocabulary hits another place. Index rows and ids apart."
 )
 HALF = (

@@ -20,8 +20,8 @@ LAYOUT = (
     "then the ids that it asks for, in their order, then zeros."
 )
 COUNTS = (
-    "counts[i] says how many ids of row i are meant: the sampled token, which each row has, and "
-    "those that it asks for. The rest of the row is zeros, and 0 is an id like any other."
+    "counts[i] is the number of ids that row i needs: the sampled token, which each row has, and "
+    "the ids that it asks for. The rest of the row is zeros, and 0 is an id like any other."
 )
 NONE = (
     "If no request asks for logprobs, later steps are skipped altogether, and None tells them so."
@@ -31,9 +31,8 @@ UNKNOWN = (
     "the tensor. The host knows what is asked for, so it can refuse before anything is sent."
 )
 ONE_BY_ONE = (
-    "What costs is that there is an upload, not its bytes. Lay the ids of all rows and their "
-    "numbers into one tensor on the host, send that, and cut it apart on the device: a slice "
-    "copies nothing."
+    "Each upload costs time, its bytes cost little. Lay the ids of all rows and their numbers into "
+    "one tensor on the host, upload it, and cut it apart on the device: a slice copies nothing."
 )
 WAITS = (
     "The sampled tokens of this step may not be computed yet. A wait for them, or for a copy that "

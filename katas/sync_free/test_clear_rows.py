@@ -19,7 +19,7 @@ from debubble.workshop import (
 
 MAX_REQS = 32
 IN_PLACE = (
-    "`table[rows]` with a list or a tensor of rows is a new tensor, and what is done to it never "
+    "`table[rows]` with a list or a tensor of rows is a new tensor, and a change of it never "
     "reaches the table. Only `table[rows] = ...` writes, as do methods of the table itself."
 )
 ROWS = "Only the named rows belong to requests that come or come back. The others are in use."
@@ -50,7 +50,7 @@ WHOLE = (
 NAN = "Whatever the row held, it must be zero. NaN times zero is NaN: write the zero."
 PART = (
     "A table may be a part of a larger tensor, with other values between its rows. Then `reshape` "
-    "is a copy, and what is written to the copy never reaches the table."
+    "is a copy, and a write to the copy never reaches the table."
 )
 OVERWRITTEN = (
     "A queued copy reads its pinned memory when its turn comes. If a later call has written to "

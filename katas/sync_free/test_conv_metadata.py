@@ -10,11 +10,11 @@ CHUNK_TOKENS = 8  # as in the kata
 LAYERS = 48
 WHOSE = (
     "A sequence of 8 tokens is one chunk, one of 9 tokens is two, and one without tokens is none. "
-    "Still it keeps its number: the sequence after it is one further, whatever came before."
+    "An empty sequence keeps its number: the sequence after it is one further."
 )
 ASKED = (
-    "To read `query_start_loc` is to wait until the device has done all that was queued before, "
-    "and to upload from pageable memory is to wait once more. The host has the same numbers in "
+    "Reading `query_start_loc` waits until the device has done all that was queued before, and an "
+    "upload from pageable memory waits once more. The host has the same numbers in "
     "`query_start_loc_cpu`. Upload from pinned memory, with non_blocking=True."
 )
 PER_LAYER = (

@@ -28,12 +28,12 @@ TOO_EARLY = (
 )
 ONE_BUFFER = (
     "Many steps may be queued before the first is read. If they share one pinned buffer, to upload "
-    "from or to read back into, each one overwrites what the one before still needs. Pinned memory "
-    "that is fresh in each call is safe: PyTorch keeps it until its copies are done."
+    "from or to read back into, each step overwrites values that the step before still needs. "
+    "Pinned memory that is fresh in each call is safe: PyTorch keeps it until its copies are done."
 )
 DONE = (
-    "It was there long ago. Even to wait for what is done is a call into the driver, and it shows "
-    "as a host sync. Ask `event.query()` first."
+    "The copy was done long ago. Even a wait for a finished copy is a call into the driver, and it "
+    "shows as a host sync. Call `event.query()` first."
 )
 BEHIND_THE_MODEL = (
     "This exchange needs nothing of the model, but on the model's stream it comes after all that "

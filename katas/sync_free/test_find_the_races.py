@@ -22,8 +22,8 @@ OVERWRITTEN = (
 )
 TOO_SOON = (
     "The race of the download. `non_blocking=True` also means that `copy_` and `to` return before "
-    "the tokens have arrived: until then the buffer holds what was in it before. Record an event "
-    "right after the copy, on its stream, and let the host wait for that event before it reads."
+    "the tokens have arrived: until then the buffer holds its old values. Record an event right "
+    "after the copy, on its stream, and let the host wait for that event before it reads."
 )
 UNORDERED = (
     "The race of the streams. Two streams wait for each other only if they are told to, and the "
@@ -36,9 +36,9 @@ NOTHING_LEFT = (
     "*before* have arrived."
 )
 ONE_WAIT = (
-    "One wait in each step is enough: for the download of the step before. What was queued ahead "
-    "of that download is done as well by then. So with two staging buffers, used in turn, the one "
-    "you need is free, and `event.query()` says so without a wait."
+    "One wait in each step is enough: for the download of the step before. All work that was "
+    "queued before that download is done as well by then. So with two staging buffers, used in "
+    "turn, the next buffer is free, and `event.query()` says so without a wait."
 )
 BESIDE = (
     "A step reads the tokens where they are, on the device: it has no need of their copy on the "

@@ -26,9 +26,9 @@ MOVED = (
 )
 WAITS = (
     "The last index is on the device, and there it is needed. `.item()`, `int()` and `.tolist()` "
-    "bring it to the host, and the host waits for it; so do the calls that want a number and "
-    "are given a tensor, such as `index_fill_` and `masked_fill_`. A slice can be assigned a "
-    "tensor without dimensions: `buffer[a:b] = tensor[i]` never leaves the device."
+    "bring it to the host, and the host waits for it; so do calls that need a number and get a "
+    "tensor, such as `index_fill_` and `masked_fill_`. A slice can be assigned a tensor without "
+    "dimensions: `buffer[a:b] = tensor[i]` never leaves the device."
 )
 REFUSED = (
     "A caller that asks for more rows than the buffer has, or for fewer than there are indices, "

@@ -47,8 +47,8 @@ WHOLE = (
     "write only them."
 )
 PART = (
-    "A table may be a part of a larger tensor, with other values between its rows. What is written "
-    "to a copy, as `reshape` or `contiguous` make one, never reaches it."
+    "A table may be a part of a larger tensor, with other values between its rows. A write to a "
+    "copy, as `reshape` or `contiguous` make one, never reaches it."
 )
 REFUSED = (
     "On the device -1 is the last row, which is another request's. If two rows move to the same "

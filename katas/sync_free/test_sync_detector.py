@@ -12,9 +12,7 @@ ROWS, COLUMNS = 8192, 128
 """The shape of 4 MiB of float32. Up to 2 MiB the driver takes the bytes at once and the host goes
 on."""
 
-READS = (
-    "Whatever turns a tensor of the device into a Python value ends up as `_local_scalar_dense`."
-)
+READS = "Every conversion of a device tensor to a Python value ends up as `_local_scalar_dense`."
 BLOCKS = (
     "Without `non_blocking=True` a copy between host and device waits until it is done, and so for "
     "all that was queued before it. `to`, `cpu` and `tolist` arrive as `_to_copy`, which says in "
@@ -27,9 +25,9 @@ PAGEABLE = (
     "side of a download is new, and pinned by PyTorch.)"
 )
 HOLES = (
-    "The memory is pinned, but what is copied lies in it with holes. PyTorch gathers it in fresh "
-    "memory first, which is not pinned, and copies from there. Ask the tensor on the host whether "
-    "it `is_contiguous()`."
+    "The memory is pinned, but the copied elements lie in it with holes. PyTorch gathers it in "
+    "fresh memory first, which is not pinned, and copies from there. Ask the tensor on the host "
+    "whether it `is_contiguous()`."
 )
 SIZES = (
     "The host has to know how large the result is, and only the device can count it. PyTorch marks "
@@ -42,8 +40,8 @@ PYTHON_VALUES = (
     "host."
 )
 SILENT = (
-    "A detector that cries wolf is switched off. What waits can be told from the operator, from "
-    "its arguments, and from where its tensors lie: `tensor.device.type`."
+    "A detector with false alarms is switched off. Whether a line waits follows from the operator, "
+    "from its arguments, and from where its tensors lie: `tensor.device.type`."
 )
 INFERENCE = (
     "In inference mode PyTorch shows a mode as a whole what only calls other operators: `item`, "
@@ -56,10 +54,10 @@ ALLOWED = (
 )
 NESTED = (
     "A function that allows its own wait may be called from a region that allows waits already. "
-    "When it returns, the outer region goes on: put back what was there before, and not False."
+    "When it returns, the outer region goes on: restore the earlier value, not False."
 )
 PER_THREAD = (
-    "A mode sees the operators of the thread that entered it. What `allow_waits` remembers has to "
+    "A mode sees the operators of the thread that entered it. The state of `allow_waits` has to "
     "belong to a thread as well: a ContextVar does, a global variable doesn't."
 )
 
@@ -421,7 +419,7 @@ def test_an_error_ends_an_allowed_region(kata, accelerator):
         with pytest.raises(KeyError), kata.allow_waits():
             raise KeyError
         item(t)
-    likely = "An error leaves the region too. What `finally:` says is done in any case."
+    likely = "An error leaves the region too. The code in `finally:` runs in any case."
     value = "the number of notes after a region that an error has ended"
     expect_equal(len(detector.waits), 1, value=value, likely=likely)
 

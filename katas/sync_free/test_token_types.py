@@ -35,11 +35,11 @@ ONE_BY_ONE = (
 )
 OPTIMISTIC = (
     "The tensor has an id for each token that the host has planned for: `optimistic_seq_lens_cpu` "
-    "says how many these are. What the device has may be less, and is not asked."
+    "says how many these are. The device may have fewer tokens, but its number is not read."
 )
 REFUSED = (
     "A start of a request that is not in the batch is a mistake of the caller, and a dict that is "
-    "never asked for it says nothing. The check that was there costs no wait: keep it."
+    "never read there reports nothing. The check that was there costs no wait: keep it."
 )
 REUSED = (
     "A queued copy reads its buffer when its turn comes. Pinned memory that a later call writes "

@@ -2,7 +2,7 @@
 
 fails: test_a_forward_queues_nothing
 fails: test_layers_with_the_same_mask_share_their_lists
-says: What a layer's forward queues is queued again for each layer
+says: The work that a layer's forward queues is queued again for each layer
 """
 
 

@@ -1,7 +1,7 @@
 """Sends the matches, and marks them on the device in a mask of all logits.
 
 fails: test_few_matches_do_not_write_all_logits
-says: Write those few
+says: Write only the few
 """
 
 from debubble.accelerator import current

@@ -1,7 +1,7 @@
 """Finds each token's request by the lengths that the device has.
 
 fails: test_the_lengths_are_those_that_the_host_has
-says: and is not asked
+says: but its number is not read
 """
 
 from debubble.accelerator import current
