@@ -3,9 +3,9 @@
 This code is fast, and wrong. The decode loop below never waits: it uploads the positions, computes,
 copies the tokens to the host on a stream of its own, and returns the tokens of the step before. It
 is right if the caller waits for the device between steps. On a busy device it returns garbage:
-three buffers are used again or read, and no event says when that is safe.
+memory is used again or read at four places, and no event says when that is safe.
 
-Find the three races, and repair them one at a time. The host may wait for one thing in a step: the
+Find the four races, and repair them one at a time. The host may wait for one thing in a step: the
 arrival of the previous step's tokens. The device must have its next step queued by then, and its
 kernels wait for no copy to the host: these copies stay on their own stream. Wait by
 `event.synchronize()`: a loop around `event.query()` is a wait that no timeline shows.
