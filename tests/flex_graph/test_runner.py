@@ -128,6 +128,11 @@ def test_the_shortest_and_the_longest_requests_are_profiled(seq_len):
     assert profile_batch(4, seq_len, LIMITS).seq_lens.tolist() == [seq_len] * 4
 
 
+def test_a_profile_batch_reads_no_block_outside_of_a_small_cache():
+    batch = profile_batch(4, 48, replace(LIMITS, num_gpu_blocks=2))
+    assert batch.block_table.tolist() == [[1, 1, 1]] * 4
+
+
 @pytest.mark.parametrize("seq_len", [0, 49])
 def test_profiled_lengths_are_those_that_requests_can_have(accelerator, served, seq_len):
     with pytest.raises(ValueError, match=f"profile_seq_lens {seq_len}: .* 1 to max_model_len.* 48"):
