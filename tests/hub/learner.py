@@ -36,8 +36,8 @@ class Learner:
         )
 
     def start_server(self) -> None:
-        """Starts the learner's server, and returns once it answers. Raises AssertionError, with the
-        hub's text, if it doesn't."""
+        """Starts the learner's server, and returns once it answers. Raises AssertionError if the
+        hub refuses, if the server ends, or if it is not ready in time."""
         xsrf = {"_xsrf": self.session.cookies.get("_xsrf", path="/hub/")}
         made = self.session.post(
             f"{self.hub}/hub/api/users/{self.name}/tokens",

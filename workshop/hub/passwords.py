@@ -24,7 +24,7 @@ from .refusal import Refusal
 LEAST_LETTERS = 8
 MOST_LETTERS = 200
 FREE_TRIES = 5
-"""The tries that are answered at once; before each later one the pause doubles."""
+"""Number of wrong passwords that are answered at once; before each later one the pause doubles."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 5.0
 LONGEST_LINE = 60.0

@@ -57,7 +57,8 @@ class BackwardStreams:
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Surrounds a pass in the thread that calls it."""
+        """Follows the streams of one backward pass in the thread that calls it. After the pass, the
+        caller's stream waits for the stream of the last node."""
         running, caller = backward_pass.current(), self._current_stream()
         if running is None:
             yield

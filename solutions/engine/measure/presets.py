@@ -12,7 +12,7 @@ from ..model.config import EngineConfig, ModelConfig
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePreset(ModelConfig):
-    """A model and the other fields of an EngineConfig, side by side."""
+    """A ModelConfig that has the other fields of an EngineConfig too."""
 
     limits: Limits
     max_images: int
@@ -40,7 +40,8 @@ class EnginePreset(ModelConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ServingPreset(EnginePreset):
-    """An engine and several loads of as many requests as a step has room for."""
+    """An EnginePreset with the loads that are measured: decode steps, prefill steps, a batch, and
+    requests that arrive one after another."""
 
     image_tokens: int = 0
     """Tokens of the one image of a prompt; 0 is none."""

@@ -146,9 +146,10 @@ class StepSide:
     """Returns the rows for which a step computes logits, in a buffer whose tail has valid rows
     too."""
     init_model_kwargs: TokenTypes
-    """Computes which of its texts each token of a pooling request belongs to."""
+    """Computes the token types of pooling requests: 0 for a token of the first text, 1 for one of
+    the second."""
     steps_ahead: int
-    """How many steps are queued before the tokens of one are read."""
+    """Number of steps that are queued before the tokens of one are read."""
 
 
 class ChunkRule(Protocol):
