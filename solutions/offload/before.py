@@ -22,19 +22,21 @@ class SingleDirectionOffloadingHandler(TransferQueue):
     """Loads or stores KV blocks; `TransferQueue` has the arguments and errors (vLLM #42212)."""
 
     def _select_swap(self) -> Swap:
-        """Returns the copy engine's swap."""
+        """Returns the function that copies every list of pieces with the copy engine."""
         return DmaSwap(any_order=not self.gpu_to_cpu)
 
     def _plan(self, blocks: Sequence[GroupBlocks]) -> list[Pieces]:
-        """Returns a piece for each block of each tensor."""
+        """Returns the pieces to copy: each block of each tensor is a piece of its own."""
         return pieces_of_all(self.groups, blocks, merge=False)
 
     def _submit(self, job_id: Hashable, pieces: Sequence[Pieces]) -> Transfer:
-        """Queues the copies with new lists: the driver has read them when it returns."""
+        """Queues the copies of `pieces`, with their descriptors in newly allocated lists: the
+        driver has read these when its call returns."""
         buffers = torch.empty((3, num_descriptors(pieces)), dtype=torch.int64)
         return self._queue(job_id, pieces, buffers, self._event())
 
 
 def loading_handler(groups: Sequence[KVGroup]) -> TransferQueue:
-    """Makes the handler for CPU to GPU that a serving loop needs."""
+    """Returns a handler that loads blocks of `groups` from CPU to GPU memory, as a serving loop
+    needs."""
     return SingleDirectionOffloadingHandler(groups, gpu_to_cpu=False)

@@ -19,19 +19,20 @@ class SingleDirectionOffloadingHandler(TransferQueue):
     """Loads or stores KV blocks; `TransferQueue` has the arguments and errors (vLLM #42212)."""
 
     def _select_swap(self) -> Swap:
-        """Returns the fastest swap: a kernel, which is compiled here, or the copy engine."""
+        """Returns the function that copies lists of pieces fastest: by a kernel, which is compiled
+        here, or by the copy engine."""
         swap = _select_swap_blocks_fn(copied_sizes(self.groups), gpu_to_cpu=self.gpu_to_cpu)
         swap.warm_up()
         return swap
 
     def _plan(self, blocks: Sequence[GroupBlocks]) -> list[Pieces]:
-        """Returns a piece for each run of blocks of a tensor that lie side by side in both
-        memories."""
+        """Returns the pieces to copy. With `merge`, blocks of a tensor that are adjacent in GPU and
+        in CPU memory become one piece."""
         return pieces_of_all(self.groups, blocks, merge=self.merge)
 
     def _submit(self, job_id: Hashable, pieces: Sequence[Pieces]) -> Transfer:
-        """Queues the copies with descriptors in a buffer of the pool: a kernel reads it while it
-        copies."""
+        """Queues the copies of `pieces`, with their descriptors in a buffer of the pool: a kernel
+        reads the buffer while it copies."""
         buffers = self.pool.take(num_descriptors(pieces))
         end_event = self._event()
         try:
@@ -41,5 +42,6 @@ class SingleDirectionOffloadingHandler(TransferQueue):
 
 
 def loading_handler(groups: Sequence[KVGroup]) -> TransferQueue:
-    """Makes the handler for CPU to GPU that a serving loop needs."""
+    """Returns a handler that loads blocks of `groups` from CPU to GPU memory, as a serving loop
+    needs."""
     return SingleDirectionOffloadingHandler(groups, gpu_to_cpu=False)

@@ -44,10 +44,12 @@ class SwapBlocks(Protocol):
         """
 
     def path_for(self, sizes: Sizes) -> str:
-        """Returns the path for pieces of these sizes, in bytes, that aren't side by side."""
+        """Returns the name of the path that copies a list of pieces with these sizes, in bytes, if
+        none of them are adjacent."""
 
     def warm_up(self) -> None:
-        """Compiles what a call may need, and waits for it; no memory of the caller is touched."""
+        """Compiles the kernels that a call may need, by copies within memory of its own, and waits
+        for them."""
 
 
 def _select_swap_blocks_fn(
@@ -86,7 +88,7 @@ class DmaSwap:
     """A swap that copies every list as a batch of the copy engine."""
 
     any_order: bool
-    """True if sources may be read before earlier work of the stream is done."""
+    """True if the engine may read sources before earlier work of the stream is done."""
     name = "dma"
 
     def __call__(
@@ -104,8 +106,9 @@ class DmaSwap:
 
 @dataclass(frozen=True)
 class PresetSwap:
-    """Upstream's swap: the page's size was decided on before, and only the number of pieces of a
-    call counts."""
+    """A swap that decides as upstream does: the copy engine copies lists of fewer than
+    `preset.min_n` pieces, and upstream's kernel copies longer lists. Use it for pages below the
+    preset's threshold."""
 
     preset: Preset
     name = "preset"
@@ -143,7 +146,7 @@ class CalibratedSwap:
 
     @cached_property
     def _best(self) -> Callable[[float, int], str]:
-        """`crossover.best` with a cache of its results, since loads of one kind come again and
+        """`crossover.best` with a cache of its results, since lists of equal sizes come again and
         again."""
         return lru_cache(maxsize=4096)(self.crossover.best)
 
@@ -158,9 +161,9 @@ class CalibratedSwap:
 
 
 def copy_along(path: str, columns: Columns, descriptors: Descriptors, how: Launch) -> None:
-    """Copies by one of PATHS, from pinned host memory to the device; `columns` has the descriptors'
-    tensors. The DMA engine copies lists that no kernel can, with a size or an address that is no
-    multiple of 8."""
+    """Copies pieces from pinned host memory to the device by `path`, one of PATHS; `columns` are
+    the tensors of `descriptors`. Lists that no kernel can copy, with a size or an address that is
+    no multiple of 8, are left to the DMA engine."""
     if path == "dma" or not descriptors.are_multiples(WORD):
         submit_copies(current(), descriptors, any_order=True)
     else:
@@ -168,7 +171,8 @@ def copy_along(path: str, columns: Columns, descriptors: Descriptors, how: Launc
 
 
 def copy_own_bytes(copy: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]) -> None:
-    """Calls `copy` for a piece at multiples of 16, and for one at a multiple of 8."""
+    """Calls `copy` to compile its kernel, with pieces of memory allocated here: once for addresses
+    that are multiples of 16, once for addresses that are only multiples of 8."""
     accelerator = current()
     host, table = (
         torch.zeros(size, dtype=torch.int64, pin_memory=accelerator.pin_memory) for size in (4, 6)

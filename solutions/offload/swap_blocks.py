@@ -33,7 +33,7 @@ MOST_CHUNKS = 1 << 30
 """The most chunks in one launch: the kernel counts them in 32 bits, and steps beyond the last
 one."""
 SMALLEST_CHUNK = 16
-"""The smallest chunk, in bytes."""
+"""The smallest chunk, in bytes, that `Launch.for_pieces` chooses."""
 LARGEST_CHUNK = 8192
 
 
@@ -53,7 +53,8 @@ def _swap_blocks_kernel(
     VECTOR: tl.constexpr,  # all addresses and sizes are multiples of 16
     STAGES: tl.constexpr,  # chunks that a program has in flight
 ):
-    """Copies every num_programs-th chunk. num_jobs * chunks_per_job fits into an int32."""
+    """Copies pieces of memory ("jobs"), each cut into chunks: a program copies every
+    num_programs-th chunk of all jobs. num_jobs * chunks_per_job fits into an int32."""
     lane = tl.arange(0, WORDS)
     first_item, num_items = tl.program_id(0), num_jobs * chunks_per_job
     for item in tl.range(first_item, num_items, tl.num_programs(0), num_stages=STAGES):
@@ -172,8 +173,9 @@ def launch_swap(
     sizes: torch.Tensor,
     how: Launch = DEFAULT,
 ) -> None:
-    """Copies by the kernel what three CPU int64 tensors [N] describe, as in swap_blocks_batch.
-    Nothing is checked: a wrong address ends the work of the process on a GPU."""
+    """Copies by the kernel, for any number of pieces, what three CPU int64 tensors [N] describe, as
+    in swap_blocks_batch. Nothing is checked: a wrong address ends the work of the process on a
+    GPU."""
     columns = (src_addrs, dst_addrs, sizes)
     copy_by_kernel(accelerator, columns, Descriptors.of(*columns), how)
 

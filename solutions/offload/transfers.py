@@ -49,7 +49,7 @@ class TransferResult(NamedTuple):
     job_id: Hashable
     success: bool
     num_bytes: int
-    """Bytes that were copied; 0 if the transfer failed, since it may have stopped anywhere."""
+    """Bytes that were copied; 0 if the transfer failed, since it may have stopped at any byte."""
     error: str | None
     """The reason why the transfer failed; None if all its bytes have arrived."""
 
@@ -179,16 +179,18 @@ class TransferQueue(ABC):
 
     @abstractmethod
     def _select_swap(self) -> Swap:
-        """Returns the swap for the blocks of these groups. Each handler has its own way."""
+        """Returns the function that copies the blocks of these groups; each handler selects its
+        own."""
 
     @abstractmethod
     def _plan(self, blocks: Sequence[GroupBlocks]) -> list[Pieces]:
-        """Returns the pieces to copy, for the blocks of each group. Each handler has its own
-        way."""
+        """Returns the pieces of memory to copy for these blocks, one GroupBlocks for each group;
+        each handler decides which blocks become one piece."""
 
     @abstractmethod
     def _submit(self, job_id: Hashable, pieces: Sequence[Pieces]) -> Transfer:
-        """Calls `_queue` with a buffer for the descriptors. Each handler has its own way."""
+        """Calls `_queue` with a buffer for the descriptors of `pieces`, and returns its transfer;
+        each handler provides buffers in its own way."""
 
     def _queue(
         self, job_id: Hashable, pieces: Sequence[Pieces], buffers: torch.Tensor, end_event: Event
@@ -210,8 +212,8 @@ class TransferQueue(ABC):
         return Transfer(job_id, stream, start_event, end_event, src, dst, sizes, num_bytes, error)
 
     def _swap(self, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> str | None:
-        """Copies what the tensors describe. Returns the error's text, or None. After an error some
-        of the pieces may still be queued, and read their descriptors later."""
+        """Queues the copies that the tensors describe. Returns an error's text, or None. After an
+        error some of the pieces may still be queued, and read their descriptors later."""
         try:
             self.swap(src, dst, sizes)
         except Exception as error:
@@ -219,7 +221,8 @@ class TransferQueue(ABC):
         return None
 
     def _retire(self) -> None:
-        """Turns transfers that have ended into results, and frees their events."""
+        """Moves transfers that have ended from `_in_flight` to `_finished`, as results, and keeps
+        their events for reuse."""
         while self._in_flight:
             oldest = next(iter(self._in_flight.values()))
             if not oldest.end_event.query():
@@ -241,7 +244,8 @@ class TransferQueue(ABC):
 
 
 LoadingHandler = Callable[[Sequence[KVGroup]], TransferQueue]
-"""A function that makes the handler of the loads: the variants of a serving loop differ in it."""
+"""A function that makes the handler of a serving loop's loads, for some groups: the loop's variants
+differ only in this function."""
 
 
 def order_transfer(

@@ -28,7 +28,7 @@ def compute_mm_prefix_range_tensor(
 
 @dataclass
 class TritonAttentionMetadata:
-    """The data of a step that one layer's attention reads."""
+    """The data of one step that the attention of a layer reads."""
 
     batch: Batch
     mm_prefix_range: PrefixRanges | None = None
@@ -40,20 +40,21 @@ class TritonAttentionMetadata:
 
 
 class ModelRunner:
-    """Gives a step's prefix ranges to the metadata of all layers, before the first layer runs."""
+    """The part of a model runner that sets a step's prefix ranges in the metadata of all layers,
+    before the first layer runs."""
 
     def _set_mm_prefix_range_for_metadata(
         self, attn_metadata: dict | list[dict], ranges: PrefixRanges | None
     ) -> None:
-        """Sets the prefix ranges of all metadata. `ranges` is keyed by the request's index in the
-        whole step. Raises the errors of check_ranges."""
+        """Sets a step's prefix ranges in the metadata of all layers. `ranges` is keyed by the
+        request's index in the whole step. Raises the errors of check_ranges."""
         _set_mm_prefix_range_for_metadata(attn_metadata, ranges)
 
 
 def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None
 ) -> None:
-    """Sets `mm_prefix_range` of all metadata.
+    """Sets `mm_prefix_range` in the metadata of each layer: the spans of the requests in its batch.
 
     `attn_metadata` is a dict by layer name, or a list of such dicts, one for each micro-batch.
     Nothing is uploaded here: each layer uploads whenever it reads its `mm_prefix_range_tensor`.

@@ -22,7 +22,7 @@ from .ranges import NOT_COMPUTED, CheckedRanges, PrefixRanges, RangeState, check
 
 @dataclass
 class TritonAttentionMetadata:
-    """The data of a step that one layer's attention reads."""
+    """The data of one step that the attention of a layer reads."""
 
     batch: Batch
     mm_prefix_range_tensor: torch.Tensor | RangeState | None = NOT_COMPUTED
@@ -31,7 +31,8 @@ class TritonAttentionMetadata:
 
 
 class ModelRunner:
-    """Gives a step's prefix ranges to the metadata of all layers, before the first layer runs."""
+    """The part of a model runner that sets a step's prefix ranges in the metadata of all layers,
+    before the first layer runs."""
 
     def __init__(
         self,
@@ -49,8 +50,8 @@ class ModelRunner:
     def _set_mm_prefix_range_for_metadata(
         self, attn_metadata: dict | list[dict], ranges: PrefixRanges | None
     ) -> None:
-        """Sets the prefix ranges of all metadata. `ranges` is keyed by the request's index in the
-        whole step. Raises the errors of check_ranges."""
+        """Sets a step's prefix ranges in the metadata of all layers. `ranges` is keyed by the
+        request's index in the whole step. Raises the errors of check_ranges."""
         _set_mm_prefix_range_for_metadata(attn_metadata, ranges, self._upload)
 
     def _upload(self, ranges: PrefixRanges | None, num_seqs: int) -> torch.Tensor | None:

@@ -19,8 +19,8 @@ from .model.batch import Batch
 from .ranges import PrefixRanges, Span, check_ranges, ranges_by_row, spans_of, touches
 
 Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
-"""A function of ranges and num_seqs that returns [num_seqs, max_ranges, 2] int32 on the device, or
-None."""
+"""A function of ranges and num_seqs that returns the ranges as a tensor on the device, [num_seqs,
+max_ranges, 2] int32, or None if the step needs none."""
 
 
 def compute_mm_prefix_range_tensor(
@@ -46,7 +46,8 @@ def compute_mm_prefix_range_tensor(
 
 
 def fill_rows(padded: torch.Tensor, rows: Sequence[Sequence[Span]]) -> None:
-    """Writes the rows' spans into `padded`, [num_seqs, max_ranges, 2] int32 zeros on the host."""
+    """Writes the spans of rows[i] to the start of row i of `padded`, [num_seqs, max_ranges, 2]
+    int32 zeros on the host."""
     counts = np.array([*map(len, rows)], np.int64)
     numbers = [*chain.from_iterable(chain.from_iterable(rows))]
     is_span = np.arange(padded.shape[1]) < counts[:, None]

@@ -38,7 +38,8 @@ NOT_COMPUTED = RangeState.NOT_COMPUTED
 
 
 class CheckedRanges(dict[int, Sequence[Span]]):
-    """Ranges that a runner has checked in this step already, so that they aren't checked twice."""
+    """Ranges that a runner has checked in this step already, so that `check_ranges` doesn't check
+    them again."""
 
 
 def check_ranges(ranges: PrefixRanges | None) -> None:
@@ -51,7 +52,8 @@ def check_ranges(ranges: PrefixRanges | None) -> None:
 
 
 def _are_usual(ranges: PrefixRanges) -> bool:
-    """True if `ranges` is a dict of lists of pairs of Python's own integers, and all are valid."""
+    """True if `ranges` is a dict of lists or tuples of pairs of Python's own integers, and all of
+    them are valid."""
     if type(ranges) is not dict or not _PLAIN.issuperset(map(type, ranges.values())):
         return False
     spans = [*chain.from_iterable(ranges.values())]

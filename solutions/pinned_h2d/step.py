@@ -19,7 +19,7 @@ Metadata = TypeVar("Metadata", bound=PrefixMetadata)
 
 
 class Runner(Protocol[Metadata]):
-    """The ModelRunner of before.py or of metadata.py."""
+    """A ModelRunner, that of before.py or that of metadata.py."""
 
     def _set_mm_prefix_range_for_metadata(
         self, attn_metadata: dict[str, Metadata], ranges: PrefixRanges | None
@@ -28,7 +28,7 @@ class Runner(Protocol[Metadata]):
 
 @dataclass(frozen=True)
 class Preparation(Generic[Metadata]):
-    """The classes that make a step's metadata, before or after the change."""
+    """One variant's metadata class and runner, which together make a step's metadata."""
 
     metadata_class: Callable[[Batch], Metadata]
     runner: Runner[Metadata]
@@ -36,7 +36,7 @@ class Preparation(Generic[Metadata]):
     def metadata_of(
         self, batch: Batch, layers: Iterable[str], ranges: PrefixRanges | None
     ) -> dict[str, Metadata]:
-        """Returns the metadata of these layers, by layer name, with the step's ranges."""
+        """Returns a step's metadata for these layers, by layer name, with the step's ranges set."""
         attn_metadata = {name: self.metadata_class(batch) for name in layers}
         self.runner._set_mm_prefix_range_for_metadata(attn_metadata, ranges)
         return attn_metadata
@@ -47,7 +47,7 @@ AsItIs = Preparation[metadata.TritonAttentionMetadata]
 
 
 class ImageSteps:
-    """A model, its requests, and the steps that they take: `prefill`, then `decode`.
+    """A model, its requests, and the two steps that run them: `prefill`, then `decode`.
 
     Whatever a scheduler prepares for a step (batch, tokens) is on the device before the step
     begins, so the prefix ranges are all that a step uploads.
@@ -70,15 +70,15 @@ class ImageSteps:
         self.use(variant)
 
     def make_batch(self, scheduled: Sequence[range]) -> tuple[Batch, torch.Tensor]:
-        """Returns a batch, and the hidden states of its tokens before the first layer, [num_tokens,
-        hidden_size]."""
+        """Returns a batch of the positions `scheduled[i]` of each request i, and random hidden
+        states of its tokens before the first layer, [num_tokens, hidden_size]."""
         batch = self.requests.batch(scheduled, self.device)
         shape = (batch.num_tokens, self.config.hidden_size)
         return batch, torch.randn(shape, dtype=self.config.dtype, device=self.device)
 
     def use(self, variant: Variant) -> None:
-        """Switches to before.py ("before") or metadata.py ("after"); model and requests stay.
-        Raises ValueError for another name."""
+        """Switches to the code of before.py ("before") or metadata.py ("after"); model and requests
+        stay. Raises ValueError for another name."""
         if variant == "before":
             self.preparation = Preparation(before.TritonAttentionMetadata, before.ModelRunner())
         elif variant == "after":
@@ -90,11 +90,13 @@ class ImageSteps:
             raise ValueError(f"variant {variant!r}: choose 'before' or 'after'")
 
     def prefill(self) -> torch.Tensor:
-        """Runs all prompts at once and returns [num_requests * tokens_per_request, hidden_size]."""
+        """Runs all prompts in one step and returns the hidden states of their tokens after the last
+        layer, [num_requests * tokens_per_request, hidden_size]."""
         return self.step(*self.prefill_batch)
 
     def decode(self) -> torch.Tensor:
-        """Runs one token after each prompt and returns [num_requests, hidden_size]."""
+        """Runs one token after each prompt and returns its hidden states after the last layer,
+        [num_requests, hidden_size]."""
         return self.step(*self.decode_batch)
 
     def step(self, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:

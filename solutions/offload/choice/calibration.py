@@ -26,12 +26,13 @@ KIB = 1024
 SIZES = tuple(kib * KIB for kib in (4, 8, 16, 24, 28, 32, 64, 128))
 COUNTS = (1, 4, *(1 << power for power in range(4, 13)))
 LETTERS = {"dma": "D", "kernel": "K"}
-"""Letters of the paths, for a table that has to fit into a terminal."""
+"""The letter that stands for each path in a table that has to fit into a terminal."""
 
 
 def calibrate(accelerator: Accelerator, console: Console) -> None:
-    """Measures this GPU, prints the result, and stores it for this user. Raises RuntimeError on
-    sim, and if the user's cache can't be written."""
+    """Measures which path copies fastest on this GPU, prints the table, and stores it in the user's
+    cache, where later runs find it. Raises RuntimeError on sim, and if the cache can't be
+    written."""
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("copying small pieces", total=len(SIZES) * len(COUNTS))
         crossover = measure_crossover(accelerator, advance=partial(progress.advance, task))
@@ -52,9 +53,9 @@ def measure_crossover(
     rounds: int = ROUNDS,
     advance: Advance = lambda: None,
 ) -> Crossover:
-    """Measures copies of pieces of `sizes` bytes, multiples of 8. It takes about half a minute, and
-    needs a GPU that no other process uses. `advance` is called after each of len(sizes) *
-    len(counts) cells.
+    """Measures copies by each path on this GPU, of pieces of `sizes` bytes, multiples of 8, and
+    returns the times as a Crossover. Takes about half a minute, and needs a GPU that no other
+    process uses. `advance` is called after each of len(sizes) * len(counts) cells.
 
     Raises RuntimeError on sim, and if there is too little memory for the largest copy.
     """
@@ -73,7 +74,8 @@ def measure_crossover(
 
 
 def ways_for(nbytes: int) -> dict[str, Copy]:
-    """Returns each of PATHS as a copy, launched as it would be for pieces of `nbytes` bytes."""
+    """Returns a copy function for each path in PATHS, by the path's name, with the kernel's
+    settings for pieces of `nbytes` bytes."""
     return {path: partial(_copy, path, Launch.for_pieces(nbytes)) for path in PATHS}
 
 
@@ -89,8 +91,8 @@ def _copy(
 
 
 def table_of(crossover: Crossover) -> Table:
-    """Returns a table of the fastest path and its GB/s: a row for each size, a column for each
-    number of pieces."""
+    """Returns a table to print, with a row for each size and a column for each number of pieces.
+    Each cell has the fastest path's letter and its GB/s."""
     legend = ", ".join(f"{LETTERS[path]}: {words}" for path, words in PATH_WORDS.items())
     table = Table(
         title=f"{crossover.gpu}: the fastest path, and its GB/s with submission",

@@ -21,23 +21,25 @@ from debubble.accelerator import Accelerator
 from debubble.assets import slug
 
 PATH_WORDS = {"dma": "DMA batch", "kernel": "kernel in place"}
-"""Names of the paths for readers. The kernel reads its descriptors in place, in pinned memory:
-uploading the list first was slower for all sizes and numbers of pieces on an H200 and an H100."""
+"""The paths, with the name that readers see. The kernel reads its descriptors in place, in pinned
+memory: uploading the list first was slower for all sizes and numbers of pieces on an H200 and an
+H100."""
 PATHS = tuple(PATH_WORDS)
 SHIPPED = Path(__file__).with_name("crossovers")
 DEFAULT_GPU = "NVIDIA H200"
 """The GPU whose crossover is used on sim, and on a GPU that was never calibrated."""
 LONGEST_US = 1e15
-"""The longest time of one copy that a file may contain, 30 years. A longer one might be too large
-for Python's floats."""
+"""The longest time of one copy that a file may contain, in microseconds: 30 years. A longer time
+might be too large for Python's floats."""
 LARGEST = 2**63 - 1
-"""The most bytes of a piece, and the most pieces of a copy."""
+"""The largest number that a file may contain as bytes of a piece, or as pieces of a copy."""
 MEASURE = "debubble calibrate --only crossover"
 
 
 @dataclass(frozen=True, eq=False)
 class Crossover:
-    """Wall times of one copy from pinned host memory, its submission included."""
+    """A table of how long one copy from pinned host memory to the GPU takes by each path, for each
+    size and number of pieces: wall times, submission included."""
 
     gpu: str
     sizes: Sequence[int]
@@ -51,7 +53,8 @@ class Crossover:
     date: str = ""
 
     def __post_init__(self) -> None:
-        """Raises ValueError, with what is wrong, for fields that don't fit together."""
+        """Raises ValueError, with what is wrong, unless sizes and counts increase, each path has S
+        rows of C possible times, and all other fields have the right types."""
         _check_increasing("sizes", self.sizes)
         _check_increasing("counts", self.counts)
         if not isinstance(self.times_us, Mapping) or set(self.times_us) != set(PATHS):
@@ -65,7 +68,7 @@ class Crossover:
             raise ValueError(f"versions has to be an object, not {self.versions!r}")
 
     def best(self, nbytes: float, count: int) -> str:
-        """Returns the fastest path for `count` pieces of `nbytes` on average."""
+        """Returns the path that copies `count` pieces of `nbytes` bytes on average fastest."""
         place = self._place_of(nbytes, count)
         return min(PATHS, key=lambda path: self._log_time_at(path, place))
 
@@ -77,7 +80,8 @@ class Crossover:
         return within * max(1.0, nbytes / self.sizes[-1]) * max(1.0, count / self.counts[-1])
 
     def save(self, path: Path) -> None:
-        """Writes the whole file or nothing, since another process may be reading it."""
+        """Writes the table to `path` as JSON, as a whole or not at all, since another process may
+        be reading the file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
@@ -85,8 +89,8 @@ class Crossover:
 
     @classmethod
     def load(cls, path: Path) -> Crossover:
-        """Reads a crossover. Raises ValueError with the file's name and what is wrong with it, and
-        OSError if it can't be read."""
+        """Returns the crossover in a file. Raises ValueError with the file's name and what is wrong
+        with it, and OSError if it can't be read."""
         try:
             record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_not_a_number)
             return cls(**_check_names(record))
@@ -154,8 +158,8 @@ class Crossover:
 
     @cached_property
     def _log_times(self) -> dict[str, list[list[float]]]:
-        """[S + 1][C + 1]: the last row and column are repeated, so that the last entries have
-        neighbours."""
+        """Logarithms of the times of each path, [S + 1][C + 1]: the last row and column are
+        repeated, so that the last entries have neighbours."""
         tables = {}
         for path, rows in self.times_us.items():
             table = [[math.log2(time) for time in (*row, row[-1])] for row in rows]
@@ -183,8 +187,9 @@ def _shipped(gpu: str) -> Path:
 
 
 def _between(logs: list[float], value: float) -> tuple[int, float]:
-    """Returns (index of the last entry that is not larger, how far the value is to the next one: 0
-    to 1)."""
+    """Returns (index of the last entry of `logs` that is at most log2(value), how far log2(value)
+    is towards the next entry: 0 to 1). Values outside the entries count as the first or the last
+    one."""
     log = math.log2(value) if value > 0 else logs[0]
     if log <= logs[0]:
         return 0, 0.0
@@ -243,6 +248,6 @@ def _not_a_number(name: str) -> NoReturn:
 
 @cache
 def _warn_once(sentence: str) -> None:
-    """Warns once per sentence. Python by itself would repeat a warning whenever its filters have
-    changed in between."""
+    """Shows `sentence` as a warning, once in this process. Python by itself would repeat a warning
+    whenever its filters have changed in between."""
     warnings.warn(sentence, stacklevel=3)

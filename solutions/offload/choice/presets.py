@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Constants that say when a kernel copies instead of the DMA engine, and how."""
+    """Constants that say when a kernel copies instead of the DMA engine, and with which
+    settings."""
 
     num_programs: int
     threshold_bytes: int
-    """Size of a piece from which on the DMA engine copies."""
+    """Bytes of a page from which on the DMA engine copies."""
     min_n: int
-    """Number of pieces below which the DMA engine copies."""
+    """Number of pieces in a list below which the DMA engine copies."""
     bytes_per_chunk: int
-    """Bytes that a program moves at a time; for smaller pieces the next power of two."""
+    """Bytes that a program of the kernel moves at a time. Smaller pages take the next power of
+    two."""
 
 
 NUM_SMS = 12

@@ -30,7 +30,8 @@ def swap_jobs_kernel(
     num_jobs,
     WORDS: tl.constexpr,  # words of 8 bytes in a chunk
 ):
-    """Copies every num_programs-th job, from its first chunk to its last."""
+    """Copies pieces of memory ("jobs"): each program copies every num_programs-th job, chunk by
+    chunk."""
     lane = tl.arange(0, WORDS)
     for job in range(tl.program_id(0), num_jobs, tl.num_programs(0)):
         source = tl.load(src_addrs + job).to(tl.pointer_type(tl.int64))

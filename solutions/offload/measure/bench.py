@@ -35,12 +35,13 @@ FEW = replace(
     new_tokens=4,
     max_running=2,
 )
-"""The workload that is recorded on a GPU: a picture has room for a few requests and steps."""
+"""The serving workload that is recorded on a GPU: a picture has room for a few requests and
+steps."""
 VARIANTS: dict[str, LoadingHandler] = {
     "before": before.loading_handler,
     "after": after.loading_handler,
 }
-"""Functions that make the handler of the loads, by variant."""
+"""The function of each variant that makes the handler of the loads."""
 
 
 def main(arguments: list[str] | None = None) -> None:

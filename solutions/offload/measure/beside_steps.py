@@ -25,32 +25,34 @@ from .grid import MEMORY, ROUNDS, CopiedMemory, Copy
 NAME = "offload_beside_steps"
 PROGRAMS = (8, 12, 16, 20, 32, 64)
 SIZE, COUNT = 8192, 4096
-"""Bytes of a piece, and pieces of a load."""
+"""Bytes of a piece, and number of pieces of a load."""
 LOADS_UNDER_WAY = 3
-"""Loads in flight: enough to keep the link busy, and few enough to end with the steps."""
+"""Number of loads in flight: enough to keep the link busy, and few enough to end with the steps."""
 STEPS = 16
 BATCH, HIDDEN, MLP, QKV, LAYERS = 8, 4096, 14336, 6144, 8
-"""The products of a decode step of Llama-3-8B's shape, in bfloat16, with a quarter of its layers:
-3.5 GB of weights, more than any cache holds."""
+"""Sizes of the matrix products of a decode step of Llama-3-8B's shape, in bfloat16, with a quarter
+of its layers: 3.5 GB of weights, more than any cache holds."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """The medians of one way of copying."""
+    """Median measurements of one way of copying: how long a step takes while it loads, and how fast
+    the loads are."""
 
     step_us: float
-    """Microseconds of a step with loads beside it."""
+    """Microseconds of a step while loads run on another stream."""
     rate: float
-    """Bytes per microsecond of these loads."""
+    """Bytes per microsecond of the loads while steps run."""
     rate_alone: float
-    """Bytes per microsecond of loads with nothing beside them."""
+    """Bytes per microsecond of the loads while no step runs."""
 
 
 def report_beside_steps(
     accelerator: Accelerator, console: Console, folder: Path | None, rounds: int = ROUNDS
 ) -> None:
-    """Prints the measurements of `rounds` rounds on a GPU, and writes them to `folder`. Without a
-    GPU, or if the weights don't fit, it prints that it measures nothing."""
+    """Prints how much loads slow down steps on a GPU, as medians of `rounds` rounds, and writes it
+    to `folder` if one is given. Without a GPU, or if the weights don't fit, it prints that it
+    measures nothing."""
     if accelerator.modelled:
         console.print("Loads beside steps are measured on a GPU.")
         return
@@ -78,10 +80,10 @@ def report_beside_steps(
 def measure_beside_steps(
     accelerator: Accelerator, *, programs: Sequence[int] = PROGRAMS, rounds: int = ROUNDS
 ) -> tuple[float, Mapping[str, Beside]]:
-    """Returns the microseconds of a step without loads, and for each way of copying its effect on
-    the step. "dma" is the copy engine's list of pieces. "one copy" is as many bytes in one
-    contiguous copy, which shows what steps lose to any copy at the link's rate. Raises RuntimeError
-    on sim, which has no model of how many compute units are busy."""
+    """Returns the microseconds of a step without loads, and a `Beside` for each way of copying. "8
+    programs" and so on are our kernel's. "dma" is the copy engine's list of pieces. "one copy" is
+    as many bytes in one contiguous copy, which shows what steps lose to any copy at the link's
+    rate. Raises RuntimeError on sim, which has no model of how many compute units are busy."""
     if accelerator.modelled:
         raise RuntimeError(
             f"loads beside steps are measured on a real GPU, and this is {accelerator.description}"
@@ -110,7 +112,7 @@ def measure_beside_steps(
 
 
 def shapes() -> tuple[tuple[int, int], ...]:
-    """Returns the shapes of a layer's weights."""
+    """Returns the shapes of the four weights of a layer."""
     return (QKV, HIDDEN), (HIDDEN, HIDDEN), (2 * MLP, HIDDEN), (HIDDEN, MLP)
 
 
@@ -131,7 +133,8 @@ def by_kernel(num_programs: int) -> Copy:
 
 
 class StepsAndLoads:
-    """Steps of a graph on one stream, and loads on another."""
+    """A model step as a CUDA graph on one stream, and loads on another stream, measured while both
+    run."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self._accelerator = accelerator
@@ -148,8 +151,9 @@ class StepsAndLoads:
         self._memory.device[:nbytes].copy_(self._memory.host[:nbytes], non_blocking=True)
 
     def run(self, copy: Copy | None, steps: int = STEPS) -> tuple[float, float]:
-        """Returns microseconds per step, and bytes per microsecond of the loads that begin before
-        the last step has ended; without steps, of 2 * STEPS loads."""
+        """Runs `steps` steps, and loads by `copy` until the last step has ended (2 * STEPS loads if
+        there are no steps). Returns microseconds per step, and bytes per microsecond of the
+        loads."""
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         with torch.cuda.stream(self._compute):

@@ -22,16 +22,16 @@ Copy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 """A function that queues a copy on the current stream: (source addresses, target addresses, sizes),
 int64 [N] each, in pinned memory that stays unchanged until the copy is done."""
 Ways = Callable[[int], Mapping[str, Copy]]
-"""A function from the size of pieces to ways of copying, by name. Whatever depends only on the size
-is decided there, as when a handler is made, and costs a copy nothing."""
+"""A function that returns the ways of copying pieces of a size, by name. Whatever depends only on
+the size is decided there, as when a handler is made, and costs a copy nothing."""
 Call = Callable[[], object]
 Advance = Callable[[], object]
 
 MEMORY = 1 << 30
 """Bytes to copy from and to: far more than a GPU's L2 cache holds."""
 ROUNDS = 11
-"""Number of measurements on the device. Times on the host vary more and are measured WALLS times as
-often."""
+"""Default number of measurements of a copy on the device. Times on the host vary more and are
+measured WALLS times as often."""
 WALLS = 3
 DESCRIPTOR_SETS = 3
 LONGER_LOADS = 4
@@ -40,10 +40,11 @@ UNITS = ("B", "KiB", "MiB", "GiB")
 
 @dataclass(frozen=True)
 class CopyTimes:
-    """Times of a copy, measured in four ways: medians, in microseconds."""
+    """Median times of one copy in microseconds, measured in four ways."""
 
     device_us: float
-    """Time from the first piece to the last, all submitted before the device gets to them."""
+    """Time on the device from the first piece to the last, if the host has submitted all of them
+    before the device begins."""
     wall_us: float
     """Time from the call until all bytes have arrived, on an idle device."""
     host_us: float
@@ -70,9 +71,9 @@ class Grid:
 
 
 class Meter(Protocol):
-    """Measures one copy in microseconds, as `CopyTimes` defines it. Calls `write` first, which is
-    not measured, and then `copy`, since the descriptors of a real transfer are also written just
-    before it."""
+    """A meter of one copy's times in microseconds, as `CopyTimes` defines them. It calls `write`
+    first, which is not measured, and then `copy`, since the descriptors of a real transfer are also
+    written just before it."""
 
     def wall(self, write: Call, copy: Call) -> tuple[float, float, float]:
         """Returns the copy's (wall_us, host_us, event_us)."""
@@ -91,8 +92,8 @@ def measure_grid(
     advance: Advance = lambda: None,
     dense: Collection[str] = (),
 ) -> Grid:
-    """Times copies by each path for all `sizes`, in bytes per piece, and all `counts` of pieces, on
-    a side stream of a GPU that no other process uses.
+    """Returns the times of copies by each path, for all `sizes` (bytes per piece) and all `counts`
+    (pieces per copy), on a side stream of a GPU that no other process uses.
 
     `rounds` is the number of measurements on the device, and `advance` is called after each cell.
     Paths in `dense` get three lists without gaps, all other paths a buffer like those of a pool.
@@ -172,16 +173,17 @@ def fair_orders(names: Sequence[str]) -> list[list[str]]:
 
 
 def _lists(count: int, dense: bool) -> torch.Tensor:
-    """Returns a pinned tensor for descriptors, int64 [3, count], dense or as in a pool. A copy that
-    reads it has to end before the next descriptors are written."""
+    """Returns a pinned tensor for descriptors, int64 [3, count]. With `dense` each of its three
+    rows is contiguous; otherwise the three numbers of a descriptor are adjacent, as in a pool's
+    buffer. A copy that reads it has to end before the next descriptors are written."""
     if dense:
         return torch.empty((3, count), dtype=torch.int64, pin_memory=current().pin_memory)
     return _new_descriptor_buffers(count)
 
 
 class CopiedMemory:
-    """Pinned host memory and device memory of `nbytes` each, cut into blocks again for each
-    copy."""
+    """Pinned host memory and device memory of `nbytes` bytes each, to copy between. Each copy cuts
+    them into new blocks."""
 
     def __init__(self, accelerator: Accelerator, nbytes: int) -> None:
         pin_memory = accelerator.pin_memory
@@ -209,8 +211,9 @@ class CopiedMemory:
                 nbytes = max(largest, nbytes // 2)
 
     def descriptors(self, nbytes: int, count: int) -> torch.Tensor:
-        """Returns source addresses, target addresses and sizes, int64 [3, count], of blocks of
-        `nbytes` bytes in random places, each used once."""
+        """Returns source addresses, target addresses and sizes, int64 [3, count], of a copy of
+        `count` blocks of `nbytes` bytes. The blocks are at random places, none of them used
+        twice."""
         blocks = np.stack(
             [self._random.choice(len(self.host) // nbytes, count, replace=False) for _ in range(2)]
         )

@@ -42,7 +42,8 @@ FEWEST = 16
 LARGE_COPY = 256 << 20
 """Bytes of one large copy, which shows the rate of the link."""
 RUN, RUN_PIECE, RUN_PIECES = 16, 8192, 4096
-"""A copy in runs: RUN_PIECES pieces of RUN_PIECE bytes, of which RUN at a time lie side by side."""
+"""Sizes of a copy of adjacent pieces: RUN_PIECES pieces of RUN_PIECE bytes, of which RUN at a time
+are adjacent."""
 DENSE = ("preset", "preset_kernel", "peer", "driver")
 """Paths that read or upload three lists, one for each column of the descriptors."""
 IN_TABLES = {"D": "dma", "U": "preset_kernel", "K": "kernel", "S": "selected", "P": "peer"}
@@ -51,12 +52,13 @@ KINDS = {"device_us": "on the device alone", "wall_us": "with submission"}
 
 @dataclass(frozen=True)
 class GridReport:
-    """The times of one GPU for copies of many kinds."""
+    """Measured times of copies on one GPU: over a grid of sizes and numbers of pieces, of one large
+    copy, and of adjacent pieces."""
 
     large_copy_us: float
     """Microseconds on the device for one copy of LARGE_COPY bytes."""
     grid: Grid
-    """The times of PATHS and of these:
+    """Times of the two PATHS, and of these ways of copying:
 
     "kernel_uploaded"   our kernel, whose list is uploaded first
     "preset"            upstream's choice
@@ -66,7 +68,8 @@ class GridReport:
     "peer"              vLLM's own file, if it was given
     """
     runs_us: Mapping[str, float]
-    """Microseconds on the device for RUN_PIECES pieces of RUN_PIECE bytes in runs, by path."""
+    """Microseconds on the device for RUN_PIECES pieces of RUN_PIECE bytes, RUN of them adjacent at
+    a time, by path."""
 
     @property
     def large_copy(self) -> float:
@@ -82,9 +85,9 @@ def report_grid(
     rounds: int = ROUNDS,
     peer: Callable[[int], Copy] | None = None,
 ) -> None:
-    """Prints the measurements of `rounds` rounds on a GPU, and writes them to `folder`. `quick`
-    measures fewer sizes and numbers of pieces, and a `peer` adds its times. Without a GPU it prints
-    that it measures nothing."""
+    """Prints tables of how fast each path copies on a GPU, as medians of `rounds` rounds, and
+    writes them to `folder` if one is given. `quick` measures fewer sizes and numbers of pieces, and
+    a `peer` adds its times. Without a GPU it prints that it measures nothing."""
     if accelerator.modelled:
         console.print("Copies of small pieces are measured on a GPU.")
         return
@@ -109,8 +112,8 @@ def measure_report(
     advance: Advance,
     peer: Callable[[int], Copy] | None = None,
 ) -> GridReport:
-    """Measures copies of `counts` pieces of `sizes` bytes. The selected path follows a crossover
-    that is measured first, on this machine."""
+    """Returns the times of all ways of copying `counts` pieces of `sizes` bytes. Our choice of a
+    path ("selected") follows a crossover that is measured first, on this machine."""
     crossover = measure_crossover(accelerator, sizes, counts, rounds=rounds, advance=advance)
     driver = driver_batch()
 
@@ -145,7 +148,8 @@ def _select(
 
 
 def _preset_kernel(size: int) -> SwapBlocks:
-    """Returns upstream's kernel, even where its constants leave the copy to the DMA engine."""
+    """Returns a swap by upstream's kernel, even where its constants leave the copy to the DMA
+    engine."""
     chunk = min(next_power_of_2(size), UPSTREAM.bytes_per_chunk)
     return PresetSwap(replace(UPSTREAM, bytes_per_chunk=chunk))
 
@@ -160,9 +164,9 @@ def large_copy_us(accelerator: Accelerator, rounds: int) -> float:
 
 
 def runs_us(accelerator: Accelerator, crossover: Crossover, rounds: int) -> dict[str, float]:
-    """Returns microseconds on the device by path for pieces of which RUN at a time lie side by side
-    in both memories. "selected" gets them merged, as from a handler, and all other paths get them
-    as listed."""
+    """Returns microseconds on the device by path, for pieces of which RUN at a time are adjacent in
+    both memories. "selected" gets them merged, as from a handler, and all other paths get them as
+    listed."""
     meter, nbytes = CudaMeter(accelerator), RUN_PIECES * RUN_PIECE
     listed = ways_with(crossover, RUN_PIECE)
     del listed["selected"]

@@ -20,11 +20,12 @@ from .grid import ROUNDS, Copy, Grid, measure_grid
 
 NAME = "offload_steps"
 SIZE, COUNTS = 8192, (64, 4096)
-"""Bytes of a piece, and numbers of pieces, with which the steps are measured."""
+"""Bytes of a piece, and the two numbers of pieces, with which each step's kernel is measured."""
 
 
 def by_chunks(num_programs: int, num_stages: int, vectors: bool) -> Copy:
-    """Returns a copy by the list of chunks: 4,096 bytes each, descriptors in one upload."""
+    """Returns a function that copies by the kernel whose programs share a list of chunks, 4,096
+    bytes each, with descriptors in one upload."""
 
     def copy(src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> None:
         chunks_per_piece = -(-int(sizes.max()) // 4096)
@@ -49,8 +50,8 @@ def by_chunks(num_programs: int, num_stages: int, vectors: bool) -> Copy:
 
 
 def by_pieces(num_programs: int) -> Copy:
-    """Returns a copy by `num_programs` programs that copy whole pieces, with descriptors in three
-    uploads."""
+    """Returns a function that copies by a kernel of `num_programs` programs, each of which copies
+    whole pieces, with descriptors in three uploads."""
     preset = replace(UPSTREAM, num_programs=num_programs, min_n=0)
     return lambda src, dst, sizes: swap_with_preset(src, dst, sizes, preset)
 
@@ -68,8 +69,8 @@ STEPS: dict[str, Copy] = {
 def report_steps(
     accelerator: Accelerator, console: Console, folder: Path | None, rounds: int = ROUNDS
 ) -> None:
-    """Prints the measurements of `rounds` rounds on a GPU, and writes them to `folder`. Does
-    nothing without a GPU."""
+    """Prints the GB/s of each of STEPS on a GPU, as medians of `rounds` rounds, and writes the
+    times to `folder` if one is given. Does nothing without a GPU."""
     if accelerator.modelled:
         return
     grid = measure_steps(accelerator, rounds=rounds)
@@ -87,8 +88,9 @@ def report_steps(
 
 
 def measure_steps(accelerator: Accelerator, *, rounds: int = ROUNDS) -> Grid:
-    """Measures all STEPS, for copies of COUNTS pieces of SIZE bytes, `rounds` times on the device.
-    Raises RuntimeError on sim."""
+    """Returns the times of each of STEPS, the kernel's versions from first to last, for copies of
+    COUNTS pieces of SIZE bytes, measured `rounds` times on the device. Raises RuntimeError on
+    sim."""
     return measure_grid(accelerator, STEPS, [SIZE], COUNTS, rounds=rounds, dense=STEPS)
 
 

@@ -21,7 +21,7 @@ from ..transfers import LoadingHandler
 
 NAME = "offload_serving"
 RUNS = {True: 1, False: 3}
-"""Number of timings per variant, by whether times are modelled: modelled times never vary."""
+"""Number of timings per variant: 1 if times are modelled (True), since these never vary, else 3."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ServingRate:
     runs: int
     requests_per_s: float
     tokens_per_s: float
-    """Generated tokens per second; tokens of the prefixes don't count."""
+    """Generated tokens per second, not counting the tokens of the prefixes."""
 
 
 TABLE = VariantTable(
@@ -49,8 +49,8 @@ def report_serving(
     console: Console,
     folder: Path | None,
 ) -> None:
-    """Measures the variants at each preset, prints a table, and writes it to `folder` if one is
-    given."""
+    """Measures how many requests per second each variant serves at each preset, prints a table, and
+    writes it to `folder` if one is given."""
     rates = {
         name: {"serving": measure_rates(accelerator, config, variants)}
         for name, config in presets.items()
@@ -64,7 +64,7 @@ def report_serving(
 def measure_rates(
     accelerator: Accelerator, config: ServingConfig, variants: Mapping[str, LoadingHandler]
 ) -> dict[str, ServingRate]:
-    """Measures how fast each variant serves all requests of `config`, from the first to the last.
+    """Returns how fast each variant serves all requests of `config`, from the first to the last.
     Raises RuntimeError if the variants don't generate the same tokens."""
     server = Server(config, accelerator.device)
     loads = {name: make(server.groups) for name, make in variants.items()}

@@ -15,10 +15,10 @@ from ..paths.descriptors import Descriptors, merge_adjacent
 from .kv_tensors import KVGroup, Layout
 
 MERGES = 2
-"""Blocks are merged only if the merged pieces have at least this many blocks on average. Otherwise
-a few pieces would be longer than the rest, and a kernel would have to cut them again."""
+"""Fewest blocks that a merged piece must have on average, else no blocks are merged: a few pieces
+would be longer than the rest, and a kernel would have to cut them again."""
 Blocks = Sequence[int] | np.ndarray
-"""Ids of blocks that follow one another in a request."""
+"""Ids of blocks, in the order of their tokens in a request."""
 
 
 class GroupBlocks(NamedTuple):
@@ -34,7 +34,7 @@ class GroupBlocks(NamedTuple):
     cpu: np.ndarray
     """int64 [ceil((skip + n) / factor)] ids of CPU blocks."""
     skip: int
-    """Sub-blocks of the first CPU block that are left out."""
+    """Number of sub-blocks at the start of the first CPU block that are left out."""
 
 
 def checked_blocks(
@@ -44,8 +44,8 @@ def checked_blocks(
     skip: int | Sequence[int],
     gpu_to_cpu: bool,
 ) -> list[GroupBlocks]:
-    """Returns the blocks that a transfer moves in each group, from the ids given to
-    `transfer_async`.
+    """Returns the blocks that a transfer moves, one GroupBlocks for each group, from the arguments
+    of `transfer_async`.
 
     Raises ValueError, naming the group and the block, for lists whose lengths don't fit, ids out of
     range, and a destination that is named twice.
@@ -109,8 +109,8 @@ def _expect_no_block_twice(side: str, ids: np.ndarray) -> None:
 
 
 class Pieces(NamedTuple):
-    """The pieces that a transfer copies in each tensor of a layout. Arrays are int64
-    [num_pieces]."""
+    """The contiguous pieces of memory that a transfer copies, the same in each tensor of `layout`.
+    Arrays are int64 [num_pieces]."""
 
     layout: Layout
     gpu_offsets: np.ndarray
@@ -173,8 +173,8 @@ def sub_block_offsets(
 def pieces_of_all(
     groups: Sequence[KVGroup], blocks: Sequence[GroupBlocks], merge: bool
 ) -> list[Pieces]:
-    """Returns the pieces of all groups, one after the other, as `pieces_of` returns them for each;
-    blocks[i] belongs to groups[i]."""
+    """Returns the pieces of the blocks of all groups in one list, in the order of the groups, as
+    `pieces_of` returns them for one group; blocks[i] belongs to groups[i]."""
     return [
         piece
         for group, of_group in zip(groups, blocks, strict=True)

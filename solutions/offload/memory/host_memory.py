@@ -56,7 +56,7 @@ class RegisteredMemory:
 
 
 def registered(tensor: torch.Tensor) -> RegisteredMemory:
-    """Page-locks the memory of a contiguous CPU tensor, in calls of less than 512 GiB.
+    """Page-locks the memory of a contiguous CPU tensor, in calls of up to 256 GiB each.
 
     `with registered(tensor) as blocks:` unlocks it at the end. Raises ValueError for other tensors,
     and RuntimeError with the driver's reason, with nothing left locked, if a part can't be locked.

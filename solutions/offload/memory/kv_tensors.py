@@ -184,15 +184,15 @@ def copied_sizes(groups: Sequence[KVGroup]) -> list[int]:
 
 
 def may_overlap(groups: Sequence[KVGroup], side: Literal["gpu", "cpu"]) -> bool:
-    """True if the spans of two tensors of that side overlap, so that two blocks may be the same
-    memory."""
+    """True if the memory of two tensors on this side, from first to last byte, overlaps, so that
+    two blocks may be the same memory."""
     spans = sorted(_span(getattr(pair, side)) for group in groups for pair in group.tensors)
     return any(start < end for (_, end), (start, _) in pairwise(spans))
 
 
 def _lies_in(accelerator: Accelerator, tensor: torch.Tensor, place: str) -> bool:
-    """True if all of the tensor is in memory of that place, "device" or "pinned". Memory that was
-    page-locked in several calls consists of several ranges."""
+    """True if all of the tensor is in memory of the kind `place`, "device" or "pinned". Memory that
+    was page-locked in several calls consists of several ranges."""
     address, end = _span(tensor)
     while address < end:
         found = accelerator.memory_at(address)

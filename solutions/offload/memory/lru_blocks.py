@@ -45,12 +45,13 @@ def _whole_numbers(tokens: Sequence[int]) -> np.ndarray:
 
 
 class StorePlan(NamedTuple):
-    """The result of `prepare_store`: which of its hashes are to be stored, and where."""
+    """The result of `prepare_store`: which of the given hashes to store, and in which CPU
+    blocks."""
 
     block_ids: list[int]
-    """The CPU block for each of `hashes`."""
+    """The CPU block to store each of `hashes` in."""
     hashes: list[Hashable]
-    """Hashes that had no CPU block, so they are neither stored nor being stored."""
+    """The given hashes that had no CPU block, and so have to be stored."""
     evicted: list[Hashable]
     """Hashes that lost their CPU blocks to `hashes`, in the order of eviction."""
 

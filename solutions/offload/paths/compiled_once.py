@@ -12,11 +12,13 @@ from triton.runtime import driver
 
 HOOKS = knobs.runtime
 NOBODY_WATCHES = (None, None, None)
-"""Arguments of a launch without hooks: no metadata for hooks, and no hooks before and after it."""
+"""Arguments of a kernel's launch without hooks: no metadata for hooks, and no hooks before and
+after the launch."""
 
 
 class CompiledOnce:
-    """A kernel that `kernel[grid](*arguments, **constants)` launches by Triton's shortest path.
+    """A Triton kernel with a launch that costs the host little, called as `kernel[grid](*arguments,
+    **constants)`.
 
     Triton's own `kernel[grid]` inspects every argument of every launch to find the compiled kernel
     that it needs, which takes the host as long as the rest of a swap. Here the constants select it.
@@ -51,7 +53,7 @@ class CompiledOnce:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A kernel compiled for certain constants, and the values that each of its launches needs."""
+    """A kernel compiled for certain constants, with the values that every launch of it needs."""
 
     kernel: Any
     constants: tuple[object, ...]
@@ -80,6 +82,6 @@ class _Compiled:
 
 
 def compiled_once(kernel: object) -> object:
-    """Returns `kernel` with the shorter launch if it is compiled, and unchanged if it is
-    interpreted."""
+    """Returns `kernel` wrapped in CompiledOnce if Triton compiles it, and unchanged if Triton
+    interprets it."""
     return CompiledOnce(kernel) if isinstance(kernel, JITFunction) else kernel

@@ -28,8 +28,8 @@ SMALLEST = 64
 
 @dataclass(eq=False, slots=True)
 class Descriptors:
-    """Pieces to copy: sizes[i] bytes from address sources[i] to address targets[i]; each int64
-    [N]."""
+    """A list of pieces of memory to copy: sizes[i] bytes from address sources[i] to address
+    targets[i]; each int64 [N]."""
 
     sources: np.ndarray
     targets: np.ndarray
@@ -124,8 +124,8 @@ class Descriptors:
                 self._expect(numbers % WORD == 0, side, "must be a multiple of 8 for a kernel")
 
     def described(self, index: int, side: str = "size") -> str:
-        """Returns the beginning of an error about a descriptor's `side`: its "size", "source" or
-        "target"."""
+        """Returns the start of an error message about descriptor `index`: its number, and its
+        "size", "source" or "target", whichever `side` names."""
         if side == "size":
             return f"descriptor {index}: {int(self.sizes[index])} bytes:"
         addresses = self.sources if side == "source" else self.targets
@@ -149,8 +149,8 @@ class Descriptors:
             )
 
     def _first_overlap(self) -> tuple[int, int]:
-        """Returns the first descriptor whose target overlaps an earlier one's, and that earlier
-        one."""
+        """Returns (index of the first descriptor whose target overlaps an earlier one's, index of
+        that earlier descriptor)."""
         earlier: list[tuple[int, int, int]] = []
         for index in np.flatnonzero(self.sizes > 0).tolist():
             start, size = int(self.targets[index]), int(self.sizes[index])
@@ -163,7 +163,7 @@ class Descriptors:
 
 
 def _misfit(columns: dict[str, torch.Tensor]) -> str:
-    """Returns why these tensors can't be descriptors."""
+    """Returns the error message that says why these tensors can't be descriptors."""
     for name, tensor in columns.items():
         if tensor.dtype != torch.int64 or not tensor.is_cpu or tensor.dim() != 1:
             return (
@@ -175,7 +175,8 @@ def _misfit(columns: dict[str, torch.Tensor]) -> str:
 
 
 def are_side_by_side(columns: Columns) -> bool:
-    """True if the three numbers of a descriptor are next to one another, as in a pool's buffer."""
+    """True if the three numbers of each descriptor are adjacent in memory, as in a pool's
+    buffer."""
     start = columns[0].data_ptr()
     return columns[1].data_ptr() == start + WORD and columns[2].data_ptr() == start + 2 * WORD
 

@@ -13,13 +13,13 @@ from debubble.accelerator import Accelerator
 from .descriptors import Descriptors
 
 UNKNOWN, PINNED, DEVICE, CUT_OFF = range(4)
-"""Places of one side of a piece: in pageable or unknown memory, in pinned memory, in device memory,
-or across the end of an allocation."""
+"""Kinds of memory that the source or the target of a piece is in: pageable or unknown memory,
+pinned memory, device memory, or CUT_OFF if it runs past the end of an allocation."""
 OF_PLACE = {"pinned": PINNED, "device": DEVICE}
 
 Places = np.ndarray
-"""Places of pieces, int64 [N]: UNKNOWN, PINNED, DEVICE or CUT_OFF. A piece of no bytes counts as
-DEVICE."""
+"""The kind of memory that each piece's source or target is in, int64 [N]: UNKNOWN, PINNED, DEVICE
+or CUT_OFF. A piece of no bytes counts as DEVICE."""
 
 
 def check_reach(accelerator: Accelerator, descriptors: Descriptors) -> None:
@@ -76,8 +76,8 @@ def _places(accelerator: Accelerator, addresses: np.ndarray, sizes: np.ndarray) 
 
 
 def _ranges(accelerator: Accelerator, ascending: np.ndarray) -> list[tuple[int, int, int]]:
-    """Returns the (start, end, place) of each allocation that contains some of the addresses, in
-    ascending order. Each allocation is looked up once, however many addresses are in it."""
+    """Returns (start, end, place) of each allocation that contains some of the addresses, which are
+    in ascending order. Each allocation is looked up once, however many addresses are in it."""
     ranges, done = [], 0
     while done < len(ascending):
         address = int(ascending[done])

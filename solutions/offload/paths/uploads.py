@@ -11,8 +11,8 @@ from .descriptors import WORD, Columns, Descriptors, are_side_by_side
 
 
 def table_of(columns: Columns) -> torch.Tensor | None:
-    """Returns the table int64 [N, 3] that the columns are views of, row by row; None if there is
-    none."""
+    """Returns the int64 [N, 3] tensor whose columns these three tensors are, without a copy; None
+    if they are not the columns of one tensor."""
     first = columns[0]
     if not are_side_by_side(columns) or any(column.stride(0) != 3 for column in columns):
         return None

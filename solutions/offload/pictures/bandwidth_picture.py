@@ -23,7 +23,7 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 580, 44, 306
 PLACE = (LEFT / WIDTH, 1 - BOTTOM / HEIGHT, (RIGHT - LEFT) / WIDTH, (BOTTOM - TOP) / HEIGHT)
 GRID = "#e3e8ed"
 MARGIN = 1.02
-"""Factor by which an axis extends beyond its ends."""
+"""Factor by which an axis extends beyond the smallest and the largest value that it shows."""
 SIZES_APART, NAMES_APART = 66, 16
 CURVE: dict[str, Any] = {"linewidth": 2, "markersize": 4.5, "clip_on": False}
 DIGITS = (1, 2, 5)

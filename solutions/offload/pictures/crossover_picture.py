@@ -20,14 +20,14 @@ WIDTH = 760
 LEFT, RIGHT, TOP = 88, 744, 66
 ROW = 26
 PALEST, FULL_AT = 0.2, 8.0
-"""A cell's opacity if both engines are equally fast, and the lead at which it is full."""
+"""Opacity of a cell if both paths are equally fast, and how many times as long the slower path must
+take for a cell to be opaque."""
 
 
 @dataclass(frozen=True)
 class CrossoverPicture:
-    """A table whose cells are coloured by the fastest path: rows are bytes per piece, columns
-    numbers of pieces. A cell says how many times as long the other engine takes: the DMA engine
-    beside a kernel, the kernel beside DMA."""
+    """A table whose cells are coloured by the fastest path: rows are bytes per piece, columns are
+    numbers of pieces. The number in a cell says how many times as long the other path takes."""
 
     crossover: Crossover
 
@@ -47,7 +47,8 @@ class CrossoverPicture:
 
     @property
     def numbers(self) -> str:
-        """The cells as text: a row for each size, from the fewest pieces to the most."""
+        """The cells as text: a row for each size, with the fastest path and its lead for each
+        number of pieces."""
         rows = []
         for nbytes in self.crossover.sizes:
             cells = [self.cell(nbytes, count) for count in self.crossover.counts]
@@ -77,7 +78,7 @@ class CrossoverPicture:
 
     def cell(self, nbytes: int, count: int) -> tuple[str, float]:
         """Returns the fastest path for `count` pieces of `nbytes` bytes, and how many times as long
-        the other engine takes."""
+        the other path takes."""
         times = {path: self.crossover.time_us(path, nbytes, count) for path in PATHS}
         best = min(times, key=times.__getitem__)
         return best, max(times.values()) / times[best]

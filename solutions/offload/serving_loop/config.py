@@ -22,13 +22,13 @@ COUNTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServingConfig(DecoderShape):
-    """A decoder's shape and its requests. Sizes are those of this GPU's share. Raises ValueError
-    for a configuration that can't be served."""
+    """A decoder's shape, and the requests that are served. Sizes are those of one GPU's share.
+    Raises ValueError for a configuration that can't be served."""
 
     block_size: int = 16
     """Tokens of a KV block."""
     prefix_tokens: int
-    """Tokens that a request finds in CPU memory: whole blocks."""
+    """Tokens at the start of a request whose keys and values are in CPU memory: whole blocks."""
     new_tokens: int
     """Tokens that a request generates."""
     num_prefixes: int
@@ -37,7 +37,7 @@ class ServingConfig(DecoderShape):
     max_running: int
     """The most requests in one step."""
     loads_ahead: int
-    """The most requests whose prefixes are loaded while other requests run."""
+    """The most requests that are loading their prefix, or have loaded it and wait for a slot."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,8 +50,8 @@ class ServingConfig(DecoderShape):
 
     @classmethod
     def tiny(cls) -> ServingConfig:
-        """Returns a model that takes a few seconds on sim, and is exact enough to compare
-        tokens."""
+        """Returns a configuration that takes a few seconds on sim, in float32 so that tokens can be
+        compared."""
         return cls(
             num_layers=2,
             hidden_size=32,
@@ -72,8 +72,8 @@ class ServingConfig(DecoderShape):
 
     @classmethod
     def of_the_chapter(cls) -> ServingConfig:
-        """Returns the loads of chapter 05, 256 pieces of 8 KiB, for a model that is small beside
-        them."""
+        """Returns chapter 05's configuration: loads of 256 pieces of 8 KiB, for a model that is
+        small beside them."""
         return cls(
             num_layers=4,
             hidden_size=64,
@@ -92,8 +92,8 @@ class ServingConfig(DecoderShape):
 
     @classmethod
     def small(cls) -> ServingConfig:
-        """Returns a model so small that on a GPU a batch of 1536 pieces keeps the host busy longer
-        than a step."""
+        """Returns a configuration with a model so small that on a GPU a batch of 1536 pieces keeps
+        the host busy longer than a step."""
         return cls(
             num_layers=24,
             hidden_size=1024,
@@ -112,8 +112,8 @@ class ServingConfig(DecoderShape):
 
     @classmethod
     def llama_3_70b_rank(cls) -> ServingConfig:
-        """Returns one of eight GPUs that share Llama-3-70B: 1 KV head, so 8 KiB of keys and values
-        per block and layer. Prefixes of 8192 tokens are 40,960 such pieces, 335 MB."""
+        """Returns the share of one of eight GPUs that run Llama-3-70B: 1 KV head, so 8 KiB of keys
+        and values per block and layer. A prefix of 8192 tokens is 40,960 such pieces, 335 MB."""
         return cls(
             num_layers=80,
             hidden_size=8192,
@@ -140,8 +140,8 @@ class ServingConfig(DecoderShape):
 
     @property
     def num_gpu_blocks(self) -> int:
-        """Blocks for all requests that run or whose prefixes are being loaded, and block 0, which
-        belongs to no request."""
+        """Number of GPU blocks: enough for all requests that run or whose prefixes are loaded, and
+        block 0, which belongs to no request."""
         return 1 + self.blocks_per_request * (self.max_running + self.loads_ahead)
 
     @property
@@ -156,7 +156,8 @@ class ServingConfig(DecoderShape):
 
     @property
     def gpu_bytes(self) -> int:
-        """Bytes of weights and KV cache, plus about as much as a step needs."""
+        """Bytes of GPU memory to run this: weights and KV cache, plus about as much as a step
+        needs."""
         embedding = self.vocab_size * self.hidden_size * self.dtype.itemsize
         cache = self.num_layers * self.num_gpu_blocks * self.page_bytes
         return self.weight_bytes + embedding + cache + 4 * 2**30

@@ -16,9 +16,10 @@ from solutions.common.staging_ring import StagingRing
 from .config import ServingConfig
 
 ROWS_IN_FLIGHT = 16
-"""Slots that may be filled before the host waits for the first of these uploads."""
+"""Number of slots that may be filled before the host waits for the first slot's upload."""
 POSITION, TOKEN, GENERATED = range(3)
-"""Columns after the block table in a slot's row."""
+"""Offsets of three numbers after the block table in a slot's row: the position, the id of the
+latest token, and how many tokens were generated."""
 
 
 class SlotDecoder:
@@ -63,8 +64,8 @@ class SlotDecoder:
         self._staging.upload(row, self.slots[slot : slot + 1])
 
     def stop(self, slot: int) -> None:
-        """Sends a slot back to block 0. The slot continues to compute, and its blocks may soon
-        belong to another request."""
+        """Ends a slot's request: from now on the slot computes on block 0, since its blocks may
+        soon belong to another request."""
         self.slots[slot].zero_()
 
     def capture(self) -> None:
@@ -104,7 +105,8 @@ class SlotDecoder:
         place: tuple[torch.Tensor, torch.Tensor],
         seen: torch.Tensor,
     ) -> torch.Tensor:
-        """Returns the attention of one token of each slot over its blocks, [slots, hidden_size]."""
+        """Writes each slot's new key and value to `cache`, and returns the attention's output for
+        its token over its blocks, [slots, hidden_size]."""
         config = self.config
         rows = len(hidden)
         sizes = [config.num_heads, config.num_kv_heads, config.num_kv_heads]

@@ -21,22 +21,22 @@ from .config import ServingConfig
 from .model import SlotDecoder
 
 STEPS_IN_FLIGHT = 2
-"""Steps that the host may be ahead of the device."""
+"""Number of steps that the host may be ahead of the device."""
 
 
 @dataclass
 class PrefixRequest:
     index: int
     hashes: list[bytes]
-    """Hashes of the blocks of its prefix."""
+    """Hashes that identify the blocks of the request's prefix."""
     blocks: list[int]
-    """Its blocks on the GPU, allocated when the load of its prefix begins."""
+    """GPU blocks of the request, allocated when the load of its prefix begins."""
     steps_left: int
 
 
 class Server:
-    """Prefixes in CPU memory, a decoder with `max_running` slots, and the transfers between
-    them."""
+    """A server for one decoder with `max_running` slots: keeps all prefixes in CPU memory, and
+    loads them to the GPU for the requests that it serves."""
 
     def __init__(self, config: ServingConfig, device: torch.device) -> None:
         self.config = config
@@ -64,7 +64,7 @@ class Server:
     def serve(self, load: TransferQueue) -> torch.Tensor:
         """Serves all requests once and returns the tokens that they generate, int64 [num_requests,
         new_tokens] on the device. `load` transfers their prefixes. The host waits for no load while
-        there is a step to run."""
+        there is a step to run. Raises RuntimeError if a load fails."""
         config = self.config
         waiting = deque(range(config.num_requests))
         loading: dict[Hashable, PrefixRequest] = {}
@@ -105,7 +105,8 @@ class Server:
         return tokens
 
     def load_one(self, load: TransferQueue) -> None:
-        """Loads one prefix. The current stream waits for it; the host does not."""
+        """Queues the load of one request's prefix by `load`. The current stream waits for it; the
+        host does not."""
         for _ in load.get_finished():
             self.manager.complete_load(self._under_way.popleft().hashes)
         request = self._request(next(self._jobs), self._free_blocks())
@@ -114,7 +115,7 @@ class Server:
         self._under_way.append(request)
 
     def _free_blocks(self) -> list[int]:
-        """Returns the free blocks in random order, as after hours of serving."""
+        """Returns all GPU blocks but block 0, in random order, as after hours of serving."""
         blocks = list(range(1, self.config.num_gpu_blocks))
         random.Random(self.config.seed).shuffle(blocks)
         return blocks
@@ -136,13 +137,13 @@ class Server:
         self.decoder.start(slot, request.blocks, self.config.prefix_tokens, token)
 
     def _prefix(self, number: int) -> list[int]:
-        """Returns a prefix's token ids; no two prefixes begin with the same token."""
+        """Returns the token ids of prefix `number`; no two prefixes begin with the same token."""
         vocab_size = self.config.vocab_size
         return [(number + place) % vocab_size for place in range(self.config.prefix_tokens)]
 
     def _offload_prefixes(self) -> None:
-        """Stores random keys and values from the GPU as all prefixes, instead of running
-        prefills."""
+        """Fills the CPU blocks of all prefixes with random keys and values, stored from the GPU,
+        instead of running prefills."""
         store = SingleDirectionOffloadingHandler(self.groups, gpu_to_cpu=True)
         gpu_blocks = list(range(1, 1 + self.config.prefix_blocks))
         for number, hashes in enumerate(self.hashes):
@@ -163,7 +164,8 @@ class _Pace:
         self._events = deque(current().event() for _ in range(STEPS_IN_FLIGHT))
 
     def keep(self) -> None:
-        """Waits if the host is too far ahead. Call it after each step."""
+        """Makes the host wait until at most STEPS_IN_FLIGHT steps are in flight. Call it after each
+        step."""
         self._events.rotate(-1)
         event = self._events[-1]
         event.synchronize()

@@ -33,7 +33,8 @@ def prefix_attention(
     clamp_to_window: bool = False,
     output: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Returns the attention of each query, [num_tokens, num_heads, head_size] as `query` is.
+    """Returns the attention's output for each query, [num_tokens, num_heads, head_size] as `query`
+    is.
 
     query        contiguous heads
     caches       [num_blocks, block_size, num_kv_heads, head_size], contiguous
@@ -127,7 +128,8 @@ def prefix_attention_kernel(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """Computes BLOCK_M // GROUP tokens of one sequence with all GROUP heads of one KV head.
+    """Computes the attention of BLOCK_M // GROUP tokens of one sequence, for all GROUP query heads
+    of one KV head.
 
     A key is allowed iff it is causal and inside the window, or a range contains both the query's
     and the key's absolute position. All valid ranges that contain one query overlap at that query,
@@ -250,8 +252,9 @@ class Tile(NamedTuple):
 def choose_tile(
     dtype: torch.dtype, head_size: int, group: int, max_query_len: int, shared_memory: int
 ) -> Tile:
-    """Returns the fastest tile, measured on an H200, of those that fit into an SM's registers and
-    `shared_memory` bytes. It is no larger than the longest query needs."""
+    """Returns the tile sizes of a program that were the fastest on an H200, among those that fit
+    into an SM's registers and `shared_memory` bytes. The tile is no larger than the longest query
+    needs."""
     if shared_memory == INTERPRETED:
         tile = Tile(128, 128, 1, 1)  # the interpreter is as fast with a large tile
     elif dtype == torch.float32:
@@ -328,7 +331,7 @@ def check_shapes(
 
 
 def checked_ranges(ranges: torch.Tensor | RangeState | None, num_seqs: int) -> torch.Tensor | None:
-    """Returns `ranges`. Raises TypeError for ranges that are not computed yet, and ValueError for a
+    """Returns `ranges` unchanged. Raises TypeError if they are NOT_COMPUTED, and ValueError for a
     tensor that is not contiguous or not [num_seqs, max_ranges, 2] int32."""
     if not isinstance(ranges, torch.Tensor | None):
         raise TypeError(f"ranges {ranges}: give the metadata its ranges before the first layer")
@@ -360,8 +363,8 @@ def check_output(output: torch.Tensor, query: torch.Tensor) -> None:
 def attention_work(
     query: torch.Tensor, num_kv_heads: int, scheduled: Sequence[range], window: int | None
 ) -> Work:
-    """Returns the work of the causal, windowed part: its operations, and each byte of Q, K, V and
-    output once."""
+    """Returns the operations and the bytes of the attention, for the model of sim: those of its
+    causal, windowed part, with each byte of Q, K, V and output counted once."""
     num_tokens, num_heads, head_size = query.shape
     reach = math.inf if window is None else window
     pairs = sum(len(p) * min((p.start + p.stop + 1) / 2, reach) for p in scheduled)

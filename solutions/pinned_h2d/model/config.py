@@ -30,8 +30,8 @@ class ImageStepConfig:
 
     @classmethod
     def small(cls) -> ImageStepConfig:
-        """Returns 48 narrow layers: a step takes seconds on sim, and on a GPU the host is what
-        limits it."""
+        """Returns a configuration of 48 narrow layers: a step takes seconds on sim, and on a GPU
+        the host is what limits it."""
         return cls(
             hidden_size=64,
             intermediate_size=128,
@@ -46,7 +46,8 @@ class ImageStepConfig:
 
     @classmethod
     def gemma_like(cls) -> ImageStepConfig:
-        """Returns the shape of a 12-billion-parameter model, for a GPU with 40 GB or more."""
+        """Returns a configuration with the shape of a 12-billion-parameter model, for a GPU with 40
+        GB or more."""
         return cls(
             hidden_size=3840,
             intermediate_size=15360,
@@ -59,13 +60,13 @@ class ImageStepConfig:
         )
 
     def window_of_layer(self, index: int) -> int | None:
-        """Returns None for every sixth layer, which sees the whole context, and the sliding
-        window's size for all other layers."""
+        """Returns the size of layer `index`'s sliding window in tokens; None for every sixth layer,
+        which sees the whole context."""
         return None if index % 6 == 5 else self.window
 
     def ranges(self) -> dict[int, list[tuple[int, int]]]:
-        """Returns the prefix ranges of all requests, which are where the images lie. Raises
-        ValueError if the images don't fit into the prompt."""
+        """Returns the prefix ranges of all requests, by request: the (start, end) of each image in
+        the prompt, both inclusive. Raises ValueError if the images don't fit into the prompt."""
         room = self.tokens_per_request // max(self.images_per_request, 1)
         if self.image_tokens > room:
             raise ValueError(

@@ -15,8 +15,8 @@ from .config import ImageStepConfig
 
 
 class PrefixMetadata(Protocol):
-    """A step's metadata as a layer reads it. Both TritonAttentionMetadata classes have these: the
-    tensor is a field in metadata.py, and a property that uploads in before.py."""
+    """The attributes of a step's metadata that a layer reads, whichever TritonAttentionMetadata it
+    is: the tensor is a field in metadata.py, and a property that uploads in before.py."""
 
     @property
     def batch(self) -> Batch: ...
@@ -49,8 +49,8 @@ class PrefixDecoder:
 
 
 class PrefixDecoderLayer:
-    """A layer of attention and a gated MLP, each added to its input. Its `index` says whether it
-    has a window."""
+    """A decoder layer: attention and a gated MLP, each added to its input. Its `index` decides
+    whether its attention has a window."""
 
     def __init__(
         self, config: ImageStepConfig, index: int, num_blocks: int, device: torch.device

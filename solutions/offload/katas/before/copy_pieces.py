@@ -31,7 +31,8 @@ def copy_pieces(
     sizes: torch.Tensor,
     bytes_per_chunk: int = LARGEST_CHUNK,
 ) -> None:
-    """Copies pieces of any size, wherever they lie, with a launch for each."""
+    """Copies sizes[i] bytes from address src_addrs[i] to dst_addrs[i], with a launch for each
+    piece."""
     sources, targets, nbytes = src_addrs.numpy(), dst_addrs.numpy(), sizes.numpy()
     for i in range(len(nbytes)):
         one, num_words = slice(i, i + 1), int(nbytes[i]) // 8

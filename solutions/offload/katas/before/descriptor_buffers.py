@@ -13,7 +13,8 @@ from ...paths.descriptors import _new_descriptor_buffers
 
 
 class DescriptorPool:
-    """A pool that waits for all transfers before each one."""
+    """A pool of descriptor buffers in which `take` makes the host wait for all transfers in
+    flight."""
 
     def __init__(self, most_buffers: int | None = None) -> None:
         self.most_buffers = most_buffers
@@ -21,7 +22,8 @@ class DescriptorPool:
         self._in_flight: deque[tuple[torch.Tensor, Event]] = deque()
 
     def take(self, num_descriptors: int) -> torch.Tensor:
-        """Returns a buffer that is large enough."""
+        """Returns a free buffer with room for `num_descriptors` descriptors, once no transfer is in
+        flight."""
         self.reclaim()
         for index, buffers in enumerate(self._free):
             if buffers.shape[1] >= num_descriptors:
@@ -29,7 +31,7 @@ class DescriptorPool:
         return _new_descriptor_buffers(num_descriptors)
 
     def give_back(self, buffers: torch.Tensor, event: Event) -> None:
-        """Returns a buffer to the pool, which waits for `event` before it uses the buffer again."""
+        """Returns `buffers` to the pool, which waits for `event` before it uses them again."""
         self._in_flight.append((buffers, event))
 
     def reclaim(self) -> None:

@@ -16,7 +16,8 @@ def select_path(
     paths: Mapping[str, CopyPieces],
     time_us: Callable[[str, float, int], float],
 ) -> CopyPieces:
-    """Selects one path for all lists, and ignores the measured times."""
+    """Returns a function that copies every list by the same path, chosen by the size of the largest
+    page. The measured times are ignored."""
     is_large = max(page_sizes) >= THRESHOLD_BYTES
     is_odd = any(page % 8 for page in page_sizes)
     path = "dma" if is_large or is_odd else "kernel"

@@ -20,7 +20,8 @@ from ...ranges import PrefixRanges, ranges_by_row, spans_of, touches
 def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
 ) -> None:
-    """Uploads once for each layer of each micro-batch, even if their ranges are equal."""
+    """Sets each layer's range tensor. Uploads once for each layer of each micro-batch, even if
+    their ranges are equal."""
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
     for layers in micro_batches:
         for metadata in layers.values():
@@ -33,7 +34,8 @@ def _set_mm_prefix_range_for_metadata(
 def range_tensors_by_micro_batch(
     ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
 ) -> list[torch.Tensor | None]:
-    """Uploads once for each micro-batch that has an image among its scheduled tokens."""
+    """Returns the range tensor of each micro-batch. Calls `upload` once for each, with ranges if
+    one of its scheduled tokens is in an image."""
     tensors = []
     for batch in batches:
         own = spans_of(ranges, batch.requests)
@@ -43,7 +45,8 @@ def range_tensors_by_micro_batch(
 
 
 class StagingRing:
-    """A ring that stages nothing: each upload is pageable, and the host waits until it is done."""
+    """A ring without pinned memory: each upload is pageable, and the host waits until it is
+    done."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
         self.shape, self.dtype, self.depth = shape, dtype, depth
@@ -53,8 +56,8 @@ class StagingRing:
 
 
 class PrefixRangeBuffer:
-    """A buffer that isn't one: it makes a new tensor in each step, at an address that no captured
-    graph reads."""
+    """A stand-in for the buffer: `update` makes a new tensor in each step, at an address that no
+    captured graph reads."""
 
     def __init__(
         self,
