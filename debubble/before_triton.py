@@ -19,7 +19,8 @@ from .contract.pytorch import PyTorchNeeded
 
 
 def before_triton() -> None:
-    """Prepares Triton for sim or for CUDA when it is imported, or now if it already is."""
+    """Makes Triton interpret kernels if this process runs on sim: when Triton is imported, or now
+    if it already is."""
     if "triton" in sys.modules:
         _prepare()
     elif not any(isinstance(finder, _BeforeTriton) for finder in sys.meta_path):

@@ -16,11 +16,13 @@ from .contract.pytorch import PyTorchNeeded
 from .recording.collector import MOST_CALLS
 
 EXTRAS = dict.fromkeys(("anywidget", "ipywidgets", "IPython", "matplotlib", "pytest"), "lab")
-"""The extra that brings a package which the base install lacks."""
+"""The extra of debubble to install for a package that the base install lacks, by the package's
+name."""
 
 
 class _Commands(typer.core.TyperGroup):
-    """The commands: Ctrl-C in one, or a package that one lacks, is answered by a sentence."""
+    """The group of all commands. It answers Ctrl-C in a command, or a missing package, with one
+    sentence."""
 
     def invoke(self, ctx: Any) -> Any:
         try:

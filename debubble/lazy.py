@@ -32,8 +32,8 @@ def make_lazy(package: str, modules: Mapping[str, str]) -> None:
             return sorted({*super().__dir__(), *modules})
 
         def __setattr__(self, name: str, value: object) -> None:
-            """Keeps a public name bound to its object when a submodule of the same name is
-            imported."""
+            """Sets an attribute of the package. Python sets a submodule as an attribute when it is
+            imported: if it has the name of a public object, the name stays bound to that object."""
             if isinstance(value, ModuleType) and name in modules:
                 value = getattr(value, name)
             super().__setattr__(name, value)

@@ -26,11 +26,13 @@ _chosen: Accelerator | None = None
 
 
 def accelerator(name: str = "auto") -> Accelerator:
-    """Returns the accelerator of this process: "cuda", "sim", or "auto" for a GPU if there is one.
+    """Returns the accelerator of this process, which the first call chooses: "cuda", "sim", or
+    "auto".
 
-    Raises ValueError for an unknown name; RuntimeError if CUDA is requested and absent, or if the
-    process uses the other accelerator already: a Triton kernel is compiled or interpreted from the
-    moment it is decorated, so one process uses one accelerator.
+    "auto" takes the name in DEBUBBLE_DEVICE, else a GPU if there is one, else sim; in later calls
+    it means the chosen one. Raises ValueError for an unknown name; RuntimeError if CUDA is
+    requested and absent, or if the process uses the other accelerator already: a Triton kernel is
+    compiled or interpreted from the moment it is decorated, so one process uses one accelerator.
     """
     global _chosen
     wanted = resolve(name)
@@ -106,8 +108,9 @@ def flex_attention(
 
 
 def resolve(name: str) -> str:
-    """Returns "cuda" or "sim" for a name; "auto" reads DEBUBBLE_DEVICE, then looks at the
-    machine."""
+    """Returns the accelerator that `name` stands for, "cuda" or "sim": "auto" reads
+    DEBUBBLE_DEVICE, and without it looks for a GPU that PyTorch and Triton can use. Raises
+    ValueError for an unknown name."""
     origin = "accelerator"
     if name == "auto":
         name, origin = os.environ.get(VARIABLE) or "auto", VARIABLE

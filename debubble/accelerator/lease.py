@@ -26,7 +26,8 @@ TURN = "DEBUBBLE_GPU_TURN"
 """The environment variable that is set for processes started by a process that has the GPU."""
 NAME = "DEBUBBLE_LEARNER"
 TICKET = re.compile(r"(?P<came>[0-9]{20})-(?P<who>.+)-[0-9]+")
-"""A ticket's name. Everybody can write into the folder, so a file with another name is ignored."""
+"""Matches the file name of a ticket: the nanosecond at which its owner came, the owner, and the
+process. Everybody can write into the folder, so a file with another name is ignored."""
 LOOK_SECONDS = 0.2
 SAY_SECONDS = 60.0
 
@@ -58,7 +59,8 @@ class Standing:
 
 
 def wait_for_turn() -> None:
-    """Returns once this process may use the GPU; at once if the GPU is not shared.
+    """Waits until this process may use the GPU. Returns at once if DEBUBBLE_GPU_QUEUE is not set,
+    so that the GPU is not shared.
 
     Raises RuntimeError, with one sentence, if the folder can't be used.
     """
@@ -77,7 +79,8 @@ def wait_for_turn() -> None:
 
 
 def take(folder: Path) -> Turn:
-    """Waits in line. Ctrl-C leaves the line."""
+    """Waits in the line of `folder` until this process has the GPU, and returns its Turn. Says
+    meanwhile how many are before it. Ctrl-C leaves the line."""
     turn = _join(folder)
     try:
         holder = os.open(folder / "holder", os.O_RDONLY | os.O_CREAT, 0o644)
@@ -99,7 +102,8 @@ def take(folder: Path) -> Turn:
 
 
 def line(folder: Path) -> list[Standing]:
-    """Returns who has the GPU and who waits for it, in order."""
+    """Returns the people in the line of `folder`, first come, first listed: the first one has the
+    GPU."""
     now = time.time()
     found = []
     for path, came, who in _tickets(folder):
@@ -109,7 +113,8 @@ def line(folder: Path) -> list[Standing]:
 
 
 def _tickets(folder: Path) -> list[tuple[Path, int, str]]:
-    """Returns each ticket, when its owner came, in nanoseconds since 1970, and who it is."""
+    """Returns (path, time, owner) for each ticket in `folder`, the oldest first. The time, at which
+    its owner came, is in nanoseconds since 1970."""
     names = [(path, TICKET.fullmatch(path.name)) for path in sorted(folder.glob("[0-9]*-*"))]
     return [(path, int(name["came"]), name["who"]) for path, name in names if name]
 
@@ -128,8 +133,8 @@ def _join(folder: Path) -> Turn:
 
 
 def _before(ticket: Path) -> list[str]:
-    """Returns the owners of the tickets before this one. Removes tickets of ended processes, if
-    they are ours."""
+    """Returns the owners of the tickets before this one, the oldest first. Skips tickets of ended
+    processes, and removes those that this user may remove."""
     live = []
     for path, _, who in _tickets(ticket.parent):
         if path.name >= ticket.name:
@@ -154,8 +159,8 @@ def _is_live(ticket: Path) -> bool:
 
 
 def _locks(file: int) -> bool:
-    """Returns True if this process has the lock on an open file now, False if another process has
-    it."""
+    """Tries to lock an open file, without waiting. Returns True if this process has the lock now,
+    False if another process has it."""
     import fcntl  # Windows has no fcntl, and GPUs aren't shared there.
 
     try:

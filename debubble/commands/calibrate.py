@@ -52,7 +52,8 @@ def _parts(only: str | None, known: list[str]) -> list[str]:
 
 
 def measure_cost(gpu: Accelerator, console: Console, output: Path | None) -> None:
-    """Prints every constant of the cost model, and writes it."""
+    """Measures the cost model of `gpu`, prints each constant, and writes them to `output` or to the
+    default file."""
     from .calibration.calibration import calibrate as measure
     from .calibration.calibration import cost_model
 
@@ -76,8 +77,8 @@ def measure_cost(gpu: Accelerator, console: Console, output: Path | None) -> Non
 
 
 def _measure(point: EntryPoint, gpu: Accelerator, console: Console) -> bool:
-    """Runs one measurement. Returns True on success; otherwise prints the error and returns
-    False."""
+    """Runs the measurement of one entry point in GROUP. Returns True on success; otherwise prints
+    the error and returns False."""
     try:
         point.load()(gpu, console)
     except Exception as error:

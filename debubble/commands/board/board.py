@@ -18,7 +18,8 @@ TRIES = 50
 
 
 def board(folder: Path, port: int, address: str, kept: Path | None) -> None:
-    """Serves until Ctrl-C. It runs no learner's code and writes nothing into their folders."""
+    """Serves the board of the learners below `folder` until Ctrl-C, and stores revealed answers in
+    `kept` if it is given. It runs no learner's code and writes nothing into their folders."""
     try:
         from tornado.httpserver import HTTPServer
     except ImportError:

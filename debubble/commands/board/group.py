@@ -25,30 +25,32 @@ PLACES = (
     ("debubble", "my", NAME),
     (NAME,),
 )
-"""The places of the file below a learner's folder: in a clone, in a home of the hub, in a
-workspace."""
+"""The places of a learner's `progress.jsonl` below their folder: in a clone, in a home of the hub,
+in a workspace."""
 MOST_QUESTIONS = 100
-"""The most questions shown, three times as many as the chapters have: invented questions of one
-learner hide no real ones."""
+"""The most questions of which the board shows predictions, three times as many as the chapters
+have: those with the most answers, so that one learner's invented questions hide no real ones."""
 HERE_SECONDS = 300.0
 """Seconds since a learner's last event within which they count as present."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A learner whose file is looked for, and its place."""
+    """A learner whose `progress.jsonl` is looked for, and the folder to look in."""
 
     name: str
     folder: Path
     below: tuple[str, ...] = ()
-    """The path below `folder`, of which no part may be a link."""
+    """The parts of the path from `folder` to the learner's own folder or file. None may be a
+    link."""
     owner: int | None = None
     """The user id that must own the file, if it is known."""
 
 
 @dataclass
 class Seat:
-    """A learner, and the version of their file that was read last."""
+    """A learner as last read from their `progress.jsonl`, and the version of the file that was
+    read."""
 
     parts: tuple[str, ...]
     version: Version
@@ -64,14 +66,15 @@ class Group:
         self.salt = secrets.token_bytes(16)
 
     def members(self) -> Sequence[Member]:
-        """Returns every learner with a folder here. Raises OSError if the group's folder can't be
-        read."""
+        """Returns a member for each folder or file in the group's folder, sorted by name; hidden
+        ones are left out. Raises OSError if the group's folder can't be read."""
         with os.scandir(self.folder) as entries:
             there = sorted(entry.name for entry in entries if not entry.name.startswith("."))
         return [Member(name, self.folder, (name,)) for name in there]
 
     def look(self) -> None:
-        """Reads new events. Raises OSError if the folder itself can't be read."""
+        """Reads the progress files that have changed, and drops learners whose file is gone. Raises
+        OSError if the group's folder itself can't be read."""
         members = self.members()[:MOST_LEARNERS]
         for gone in self.seats.keys() - {member.name for member in members}:
             del self.seats[gone]
@@ -93,8 +96,9 @@ class Group:
         self.seats.pop(member.name, None)
 
     def shown(self, revealed: Mapping[str, str], *, teaches: bool) -> dict[str, object]:
-        """Returns all data of the page, for a teacher or for a learner: a learner sees the others'
-        predictions once the answer is revealed."""
+        """Returns the data of the board's page: katas, learners, and predictions. A learner's page
+        (`teaches` False) has the predictions for a question only once its answer is in
+        `revealed`."""
         now = time.time()
         rows = [self._row(number, name, seat, now) for number, (name, seat) in self._numbered()]
         return {
@@ -110,7 +114,8 @@ class Group:
         }
 
     def _numbered(self) -> list[tuple[int, tuple[str, Seat]]]:
-        """Returns the seats in an order that reveals nothing about who sits there."""
+        """Returns each seat as (number from 1, (learner's folder, seat)), in a random order that
+        stays the same: so a number reveals nothing about who sits there."""
         hidden = lambda item: hashlib.sha256(self.salt + item[0].encode(errors="replace")).digest()
         return [*enumerate(sorted(self.seats.items(), key=hidden), start=1)]
 
@@ -138,7 +143,9 @@ class Group:
         }
 
     def _stops(self, now: float) -> list[dict[str, object]]:
-        """Returns the katas that learners are at, those with the most learners first."""
+        """Returns for each kata that learners are working on: how many of them, how many learners
+        have solved it, and the most minutes that one has been at it. Katas with the most learners
+        come first."""
         waiting: dict[str, list[int]] = defaultdict(list)
         for seat in self.seats.values():
             learner = seat.learner
@@ -160,7 +167,8 @@ class Group:
 def predictions(
     learners: Iterable[Learner], revealed: Mapping[str, str], *, teaches: bool
 ) -> list[dict[str, object]]:
-    """Returns a histogram of each of the most answered questions, in the chapters' order."""
+    """Returns each of the most answered questions with a count of each answer, in the chapters'
+    order. For learners the counts are left out until the question is in `revealed`."""
     said: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for learner in learners:
         for key, words in learner.predictions.items():
@@ -190,7 +198,8 @@ def key_of(chapter: str, question: str) -> str:
 
 
 def _by_number(item: tuple[str, int]) -> tuple[float, str]:
-    """Returns a sort key: numbers in their order, then words in theirs."""
+    """Returns the sort key of (answer, count): answers that begin with a number come first, by that
+    number, and the others after them by their words."""
     first = item[0].replace(",", "").partition(" ")[0]
     try:
         return (float(first), item[0])

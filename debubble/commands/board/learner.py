@@ -26,13 +26,13 @@ class Learner:
     """The time at which each kata was begun or first tried, in seconds since 1970."""
     solved: dict[str, float] = field(default_factory=dict)
     current: str | None = None
-    """The kata of the last event, unless that event solved it."""
+    """The kata of the last event, or None if that event solved it."""
     last: float = 0.0
     """The time of the last event, in seconds since 1970."""
     predictions: dict[tuple[str, str], str] = field(default_factory=dict)
-    """The last prediction by chapter and question."""
+    """The learner's last prediction for each question, by (chapter, question)."""
     name: str = ""
-    """The name that they chose to show; "" until they choose one."""
+    """The name that the learner chose to show on the board; "" until they choose one."""
 
     @classmethod
     def of(cls, content: bytes, katas: Container[str], now: float) -> Learner:
@@ -74,9 +74,9 @@ class Learner:
 
 
 def plain(value: object, most: int) -> str:
-    """Returns one line without characters that a terminal or a page would obey: escapes, and
-    characters that turn the direction of writing. A number is written out, any other type becomes
-    ""."""
+    """Returns `value` as one line of at most `most` characters, without those that a terminal or a
+    page would obey: escapes, and characters that turn the direction of writing. A number is written
+    out, any other type becomes ""."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     text = value if isinstance(value, str) else f"{value:.12g}" if abs(value) < 1e15 else ""

@@ -60,8 +60,8 @@ class Board:
         }
 
     def reveal(self, key: str, answer: str | None) -> None:
-        """Reveals the predictions to all, with the answer in the teacher's words; None hides them
-        again."""
+        """Shows the predictions for the question `key` to all, with the answer in the teacher's
+        words; None hides them again."""
         if answer is None:
             self.revealed.pop(key, None)
         elif key in self.revealed or len(self.revealed) < MOST_REVEALED:
@@ -108,8 +108,8 @@ class DataHandler(Handler):
 
 
 class RevealHandler(Handler):
-    """A handler that reveals an answer. Only the page itself can send its header: another site's
-    form can't."""
+    """Handles the teacher's request to reveal a question's answer, or to hide it again. It must
+    have the header X-Board, which only the board's own page can send: another site's form can't."""
 
     def post(self) -> None:
         if self.request.headers.get("X-Board") != "reveal":
@@ -130,8 +130,9 @@ class RevealHandler(Handler):
 def application(
     board: Board, says_who: type[Handler], prefix: str = "/", more: Sequence[tuple] = ()
 ) -> web.Application:
-    """Returns the application. `says_who` comes first among the bases of each handler and
-    implements `teaches()`."""
+    """Returns the web application of `board`, with its paths below `prefix`, and the routes in
+    `more`. `says_who` decides by `teaches()` which requests are the teacher's; it is a base of each
+    handler."""
     about = {"board": board}
     routes: list[tuple] = [
         (f"{prefix}{path}", type(handler.__name__, (says_who, handler), {}), about)

@@ -18,19 +18,20 @@ from .model import Model
 from .pieces import Pieces, cliff
 
 REPEATS = 40
-"""Calls in a loop: fewer launches than a device queues before the host has to wait."""
+"""Number of calls in one timed loop: fewer launches than a device queues before the host has to
+wait."""
 ROUNDS = 15
 MATRIX = 8192
 TILE = 128
 TINY = 64
 WORDS = 2048
 BIG = 1 << 28
-"""Bytes, far more than any cache holds."""
+"""Bytes of the large buffers, far more than any cache of a GPU holds."""
 
 
 def calibrate(accelerator: Accelerator) -> Iterator[tuple[str, float]]:
-    """Yields (constant, value) of a real GPU: microseconds, or bytes or operations a
-    microsecond."""
+    """Measures a real GPU, and yields (name, value) of each constant of its cost model:
+    microseconds, or bytes or operations a microsecond."""
     bench = _Bench(accelerator)
     model = Model(accelerator)
     calls = bench.host_together(
@@ -98,8 +99,8 @@ def small_copies(pieces: Pieces) -> Iterator[tuple[str, float]]:
 
 
 def cost_model(gpu: str, constants: dict[str, float]) -> CostModel:
-    """Returns the cost model with whole numbers as they are, and the other numbers rounded to four
-    digits."""
+    """Returns the CostModel of `gpu` with these constants: whole numbers as they are, other numbers
+    rounded to four digits."""
     return CostModel(
         gpu=gpu,
         **{
@@ -122,7 +123,8 @@ class _Bench:
         self.big = torch.zeros(BIG, dtype=torch.uint8, device=device)
 
     def host(self, call: Callable[[], object], repeats: int = REPEATS) -> float:
-        """Returns the host microseconds of one call."""
+        """Returns the median microseconds that one `call` takes on the host, over loops of
+        `repeats` calls."""
         return self.host_together({"call": call}, repeats)["call"]
 
     def host_together(
@@ -145,8 +147,8 @@ class _Bench:
         return {name: statistics.median(values) for name, values in loops.items()}
 
     def chain(self, call: Callable[[], object]) -> tuple[float, float]:
-        """Returns the median duration of a kernel, and of the gap to the next kernel, after a
-        loaded queue."""
+        """Returns two medians in microseconds for 100 calls that are queued behind a sleep: the
+        duration of the kernel that `call` launches, and the gap to the next kernel."""
         call()
         with record(self.accelerator) as timeline:
             self.accelerator.sleep(10)
@@ -157,7 +159,8 @@ class _Bench:
         return statistics.median(e.duration for e in kernels), statistics.median(gaps)
 
     def duration(self, call: Callable[[], object], kind: str, repeats: int = 10) -> float:
-        """Returns the median device microseconds of one event."""
+        """Returns the median duration, in device microseconds, of the events of this `kind` (such
+        as "copy") that `repeats` calls cause."""
         call()
         with record(self.accelerator) as timeline:
             for _ in range(repeats):

@@ -8,7 +8,8 @@ import triton.language as tl
 
 @triton.jit
 def many_arguments(a, b, c, d, e, f, rows, columns, s0, s1, s2, s3, s4, scale, BLOCK: tl.constexpr):
-    """Has as many arguments as an attention kernel, and does hardly any work."""
+    """Computes b = a * scale, rows * columns values, one BLOCK per program. Has as many arguments
+    as an attention kernel, most of them unused, to time a launch with them."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < rows * columns
     tl.store(b + offsets, tl.load(a + offsets, mask=inside) * scale, mask=inside)

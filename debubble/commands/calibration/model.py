@@ -26,8 +26,7 @@ TOKENS, WIDTH, LAYERS = 256, 64, 16
 
 
 class Model(nn.Module):
-    """A decoder whose `forward` is one step, from its hidden states to the next ones, without a
-    wait."""
+    """A decoder whose `forward` is one step on the GPU, in which the host waits for nothing."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         super().__init__()
@@ -45,16 +44,17 @@ class Model(nn.Module):
         return hidden
 
     def host_us(self, op: float, launch: float, gemm: float, triton: float) -> float:
-        """Returns the host microseconds that one step should take by the constants of single
-        calls."""
+        """Returns the host microseconds that one step of the model would take if each call cost as
+        much as in a loop: `op` for an operator, `launch`, `gemm` and `triton` on top for each kind
+        of kernel."""
         with _Calls() as calls:
             self()
         launches = calls.launches * (op + launch) + calls.products * gemm
         return calls.views * op + launches + LAYERS * (op + triton)
 
     def durations_and_gap(self) -> tuple[dict[str, float], float]:
-        """Returns the mean microseconds of a small kernel by unit, and the median of the gap to the
-        next one."""
+        """Returns two measurements of one step, in microseconds: the mean duration of its kernels
+        by unit, "vector" or "library", and the median gap between two kernels."""
         self()
         with record(self.accelerator) as timeline:
             self.accelerator.sleep(50)
@@ -90,8 +90,9 @@ class Layer(nn.Module):
         return hidden + self.down(F.gelu(gate, approximate="tanh") * up)
 
     def _attend(self, query: torch.Tensor) -> torch.Tensor:
-        """Launches a kernel with as many arguments as attention, and the host work around a
-        launch."""
+        """Stands for attention in the measured step: launches a kernel with as many arguments as an
+        attention kernel, and does the host work around it. Returns that kernel's output, [tokens,
+        width]."""
         tokens, width = query.shape
         out = torch.empty(tokens, width, dtype=query.dtype, device=query.device)
         tensors = (query, out, self.cache, self.cache, query, out)
@@ -107,7 +108,8 @@ class Normalisation(nn.Module):
 
 
 class _Calls(TorchDispatchMode):
-    """A counter of operators, in the classes of sim's cost model."""
+    """A counter of the operators that run in its block: views, launches, and matrix products among
+    these, as sim's cost model tells them apart."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,14 +16,16 @@ SIZES = range(4 * KIB, 65 * KIB, 4 * KIB)
 PIECES = 256
 QUEUED_PIECES, QUEUED_SIZE = 512, 4 * KIB
 QUEUE_MS = 10
-"""Milliseconds: enough to request all queued pieces before the first one moves."""
+"""Milliseconds of the sleep before the queued pieces: enough to request all of them before the
+first one moves."""
 ROUNDS = 15
 
 
 class Pieces:
-    """Loads of pieces that lie far apart: `host` uint8 [n], pinned, to `device` uint8 [n].
+    """A source of timed uploads of many small pieces, which lie far apart: from `host`, pinned
+    uint8 [n], to `device`, uint8 [n].
 
-    They go in one batch if the driver has such a call, and otherwise one by one.
+    The pieces go in one batch if the driver has such a call, and otherwise one by one.
     """
 
     def __init__(self, accelerator: Accelerator, host: torch.Tensor, device: torch.Tensor) -> None:
@@ -32,8 +34,8 @@ class Pieces:
         self._random = np.random.default_rng(0)
 
     def host_us_by_size(self) -> dict[int, float]:
-        """Returns the median host microseconds a piece, by the bytes of a piece. Sizes take turns,
-        so that a slow moment of the machine affects all of them."""
+        """Returns the median host microseconds to request one piece, by the piece's size in bytes.
+        Sizes take turns, so that a slow moment of the machine affects all of them."""
         times: dict[int, list[float]] = {size: [] for size in SIZES}
         self._host_us(QUEUED_SIZE)
         for _ in range(ROUNDS):
@@ -42,8 +44,8 @@ class Pieces:
         return {size: statistics.median(rounds) for size, rounds in times.items()}
 
     def engine_us(self) -> float:
-        """Returns the microseconds that a piece takes on top of those for its bytes when all pieces
-        are queued: the time of many pieces beyond that of one piece with all their bytes."""
+        """Returns the copy engine's microseconds to start one more piece: the time of many queued
+        pieces beyond that of one piece with all their bytes, a piece."""
         one = self._duration(1, QUEUED_PIECES * QUEUED_SIZE)
         many = self._duration(QUEUED_PIECES, QUEUED_SIZE)
         return max(0.0, (many - one) / (QUEUED_PIECES - 1))
@@ -71,8 +73,9 @@ class Pieces:
         return statistics.median(durations)
 
     def _apart(self, count: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns sources, targets and sizes, int64 [count], in random order: an engine is faster
-        if each piece follows the last one at the same distance."""
+        """Returns `count` pieces of `size` bytes as source addresses, target addresses and sizes,
+        int64 [count], in random order: an engine is faster if each piece follows the last one at
+        the same distance."""
         offsets = np.arange(count) * (self.host.numel() // count)
         sources, targets = (
             tensor.data_ptr() + self._random.permutation(offsets)
@@ -89,8 +92,9 @@ class Pieces:
 
 
 def cliff(host_us: dict[int, float]) -> int:
-    """Returns the size at which the host microseconds change to another level: the step that leaves
-    the smallest squares. `host_us` is ordered by ascending size."""
+    """Returns the size in bytes from which a piece costs the host another time: the split into two
+    levels that leaves the smallest squared errors. `host_us` has the microseconds by size, in
+    ascending order."""
     sizes, times = list(host_us), list(host_us.values())
 
     def left_over(at: int) -> float:
