@@ -82,8 +82,8 @@ def _prove(
 def with_progress(
     console: Console, accelerator: Accelerator, work: Callable[[Shown], Result]
 ) -> Result:
-    """Returns the result of `work`, which gets a callback that draws the progress: done, total,
-    current."""
+    """Runs `work` with a progress bar and returns its result. `work` gets a function that moves the
+    bar: number done, total, and a description of the current step."""
     console.print(f"on {accelerator.description}")
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     with Progress(*columns, console=console, transient=True) as bar:

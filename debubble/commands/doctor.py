@@ -95,7 +95,8 @@ def batch_copies(accelerator: Accelerator) -> str:
 
 
 def calibrations(accelerator: Accelerator) -> dict[str, str]:
-    """Returns which parts of a real GPU were measured, and whose figures are used for the rest."""
+    """Returns whose measurements are used for each calibrated part, such as "sim's times", as a
+    sentence by the part's name. Empty on sim, which is no GPU to measure."""
     if accelerator.modelled:
         return {}
     gpu = accelerator.description
@@ -135,7 +136,8 @@ def software() -> dict[str, str]:
 
 
 def torch() -> str:
-    """Returns the version that is installed, with a warning if it is newer than any seen."""
+    """Returns the installed version of torch, with a warning if it is newer than any that debubble
+    was tried with."""
     try:
         version = str(need_pytorch("the accelerator").__version__)
     except PyTorchNeeded:

@@ -13,7 +13,7 @@ COLOURS = {"-": "red", "+": "green", "@": "cyan"}
 
 
 def lesson(system: str, site: str | None) -> None:
-    """Prints the idea of each lesson, and its diff."""
+    """Prints the idea and the diff of each lesson of `system`, or only of its place `site`."""
     with refusing():
         for number, found in enumerate(find_lessons(find_catalogue().root, system, site)):
             if number:

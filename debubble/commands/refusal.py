@@ -18,7 +18,8 @@ def refuse(sentence: str) -> NoReturn:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Turns a WorkshopError in the block into a refusal."""
+    """Ends the command with the sentence of a WorkshopError in the block: on stderr, with exit
+    status 2."""
     try:
         yield
     except WorkshopError as error:

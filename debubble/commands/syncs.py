@@ -162,8 +162,8 @@ def show(report: SyncReport, stack: bool = False) -> None:
 
 
 def _console() -> Console:
-    """Returns a console. Lines of code are cut to the terminal's width; a file or a log is
-    wider."""
+    """Returns a console that cuts lines of code to the terminal's width, or to WIDTH_OF_A_LOG
+    columns if the output is a file or a log."""
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = WIDTH_OF_A_LOG

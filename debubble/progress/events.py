@@ -81,7 +81,7 @@ def parsed(content: bytes, longest: int | None = None) -> Iterator[Event]:
 
 
 def parsed_line(line: bytes) -> Event:
-    """Returns the object in a line, or an empty one."""
+    """Returns the JSON object in a line of `progress.jsonl`, or {} if the line holds none."""
     try:
         found = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):

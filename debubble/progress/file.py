@@ -33,7 +33,8 @@ class ProgressError(Exception):
 
 
 class ProgressFile:
-    """The events in the file at `path`; messages call it `shown_path`."""
+    """The file of events at `path`, such as a learner's `progress.jsonl`; messages call it
+    `shown_path`."""
 
     def __init__(self, path: Path, shown_path: str | None = None) -> None:
         self.path, self.shown_path = path, shown_path or str(path)
@@ -51,7 +52,8 @@ class ProgressFile:
         return [*parsed(content)]
 
     def standings(self) -> dict[str, Standing]:
-        """Returns how far each kata is, by its name; a kata without events is left out."""
+        """Returns the learner's standing with each kata, by the kata's name; a kata without events
+        is left out."""
         standings: dict[str, Standing] = {}
         for event in self.events():
             name = event.get("kata")
@@ -86,8 +88,8 @@ class ProgressFile:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[tuple[int, bool]]:
-        """Opens the file to append to, and yields True with it if no other process can write to it
-        meanwhile."""
+        """Opens the file to append to, under its lock. Yields its descriptor, and True if the lock
+        keeps other processes from writing, or False if there are no locks."""
         while True:
             file = os.open(self.path, FLAGS | os.O_CREAT, 0o666)
             is_alone = _lock(file)
@@ -107,8 +109,8 @@ class ProgressFile:
         return False
 
     def _replace(self, file: int, content: bytes, lines: bytes, has_header: bool) -> None:
-        """Writes a thinned file in place of this one. Also saves a file without a header, from
-        before there were versions, beside it."""
+        """Replaces the file by a thinned one, with its `content` and the new `lines`. If it has no
+        header, from before there were versions, it is first saved beside it as `.old`."""
         path = self.path.resolve()
         older = path.with_name(f"{path.name}.old")
         if not has_header and not older.exists():
@@ -135,7 +137,8 @@ def _first_line(content: bytes) -> bytes:
 
 
 def _read(file: int, start: int, count: int) -> bytes:
-    """Returns up to `count` bytes from `start` on; appending does not use the file's position."""
+    """Returns up to `count` bytes of the open file from byte `start` on. It moves the file's
+    position, which appending doesn't use."""
     os.lseek(file, start, os.SEEK_SET)
     parts = []
     while count and (part := os.read(file, count)):
@@ -151,7 +154,8 @@ def _write_all(file: int, data: bytes) -> None:
 
 
 def _write_whole(path: Path, content: bytes, like: int) -> None:
-    """Writes a file that is either whole or as it was, with the permissions of the file `like`."""
+    """Writes `content` to `path`, with the permissions of the open file `like`. On failure `path`
+    is as it was."""
     unfinished = path.with_name(f"{path.name}.unfinished")  # The lock's holder alone writes it.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
     try:
@@ -179,7 +183,7 @@ def _lock(file: int) -> bool:
 
 
 def _unlock(file: int) -> None:
-    """Releases the lock even where a child process has inherited the open file."""
+    """Releases the file's lock, even if a child process has inherited the open file."""
     import fcntl
 
     with contextlib.suppress(OSError):

@@ -34,8 +34,8 @@ def no_host_syncs() -> Iterator[None]:
 
 
 def _for_this_region(accelerator: Accelerator, in_a_pool: bool) -> Enter | None:
-    """Returns the context in which a thread that starts now has to run, or None if waits are not
-    forbidden here."""
+    """Returns a function that makes the context in which a thread that starts now has to run, so
+    that its waits are refused too; None if waits are not forbidden here."""
     region = region_here()
     if region is None:
         return None

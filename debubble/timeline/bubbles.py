@@ -113,7 +113,8 @@ def device_work(events: Sequence[Event], ignore_sleep: bool = False) -> DeviceWo
 
 
 def find_gaps(events: Sequence[Event], device: DeviceWork) -> Iterator[Gap]:
-    """Yields the stretches of the device's time in which no stream computes, in order."""
+    """Yields the stretches of the device's time in which no stream computes, in order, each with
+    the index of the event that ends it."""
     reached = device.start
     for index in device.work:
         event = events[index]
@@ -166,9 +167,9 @@ def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bu
 def split_gap(
     gap: Gap, waiting: Event, launched: float, copies: Sequence[Event]
 ) -> Iterator[tuple[float, float, Cause, Event | None]]:
-    """Cuts a gap at `launched`, when the host was done launching, and at the copies in it. Yields
-    start, end, cause, and the copy that was waited for. Without a launch the host was never
-    late."""
+    """Splits a gap before the event `waiting` by cause: at `launched`, when the host was done
+    launching that event, and at the copies in it. Yields start, end, cause, and the copy that was
+    waited for. Without a launch the host was never late."""
     held: list[tuple[float, float, Event | None]] = []
     for copy in copies:
         # Another stream's copy holds the kernel only once it is launched: before that the host is
@@ -204,7 +205,8 @@ def syncs_by_thread(events: Iterable[Event]) -> defaultdict[str | None, list[Eve
 
 
 def holding_sync(syncs: Sequence[Event], gap: Gap, launch: Event) -> Event | None:
-    """Returns the last sync before `launch`, if it still held the host when the gap began."""
+    """Returns the last of `syncs` that began before `launch`, or None if it had ended before the
+    gap began, so that it didn't delay the launch."""
     before = bisect_left(syncs, launch.start, key=lambda sync: sync.start) - 1
     if before >= 0 and syncs[before].end > gap.start - CLOCK_SLACK:
         return syncs[before]

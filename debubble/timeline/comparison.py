@@ -21,21 +21,21 @@ COUNT_WORDS = {
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """The difference of `before` and `after`. The repr holds counts only, so that it is the same
-    everywhere."""
+    """The difference of the timelines `before` and `after` a change. The repr holds counts only, so
+    that it is the same everywhere."""
 
     before: TimelineData
     after: TimelineData
 
     @property
     def count_differences(self) -> dict[str, int]:
-        """The change after - before of every count that changed."""
+        """The change, after minus before, of each count that changed, by the count's name."""
         before, after = self.before.counts(), self.after.counts()
         return {name: after[name] - before[name] for name in after if after[name] != before[name]}
 
     @property
     def span(self) -> tuple[float, float]:
-        """The spans in microseconds (before, after)."""
+        """The spans of the device's work in both timelines, in microseconds: (before, after)."""
         return self.before.span, self.after.span
 
     @property
@@ -44,12 +44,14 @@ class Comparison:
 
     @property
     def idle_by_cause(self) -> dict[str, tuple[float, float]]:
-        """The share of each span, (before, after), for each cause."""
+        """The share of the span, 0 to 1, in which the device was idle, for each cause: (before,
+        after)."""
         before, after = self.before.idle_by_cause(), self.after.idle_by_cause()
         return {cause: (before[cause], after[cause]) for cause in CAUSES}
 
     def table(self, times: bool = True) -> str:
-        """Returns counts and, with `times`, span and idle shares as aligned text."""
+        """Returns a table of both timelines as aligned text: counts and, with `times`, span and
+        idle shares."""
         before, after = self.before.counts(), self.after.counts()
         rows: list[tuple[str, ...]] = [("", "before", "after")]
         rows += [(COUNT_WORDS[name][1], str(before[name]), str(after[name])) for name in after]

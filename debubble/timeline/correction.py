@@ -22,10 +22,11 @@ LOAD = "sleep"
 
 
 def as_measured(timeline: Recorded, device_us: float) -> Recorded:
-    """Returns the step after the load of `timeline`, which took `device_us` microseconds of the
-    device when it was measured; its description says by how much idle time was scaled.
+    """Returns the step after the load of `timeline`, with idle time scaled so that the device takes
+    `device_us` microseconds, as measured without a profiler. The description says by how much.
 
-    Raises ValueError if the device alone was busy for longer than that.
+    Raises ValueError if the device alone was busy for longer than that, or did nothing after the
+    load.
     """
     step = without_load(timeline)
     busy = union((event.start, event.end) for event in step.events if event.on_device)
@@ -46,8 +47,8 @@ def as_measured(timeline: Recorded, device_us: float) -> Recorded:
 
 
 def without_load(timeline: Recorded) -> Recorded:
-    """Returns the timeline from the end of the leading sleeps on, or all of it without such
-    sleeps."""
+    """Returns the timeline from the end of the sleep kernels at its beginning on, or all of it if
+    there are none."""
     device = sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
     end = 0.0
     for event in device:
@@ -58,8 +59,8 @@ def without_load(timeline: Recorded) -> Recorded:
 
 
 class Clock:
-    """A map from each time to the time after each stretch outside `busy` has been scaled by
-    `scale`."""
+    """A map from a moment of the recorded step to its moment in the corrected step, in which each
+    stretch outside `busy` is `scale` times as long."""
 
     def __init__(self, busy: Sequence[tuple[float, float]], scale: float) -> None:
         self.scale = scale
@@ -83,7 +84,8 @@ def moved(event: Event, clock: Clock) -> Event:
 
 
 def union(stretches: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Returns the stretches in order, without overlaps."""
+    """Returns the time in `stretches`, pairs of start and end, as stretches in order: those that
+    overlap or touch are joined."""
     joined: list[tuple[float, float]] = []
     for start, end in sorted(stretches):
         if joined and start <= joined[-1][1]:

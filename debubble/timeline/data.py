@@ -35,8 +35,9 @@ class TimelineData:
     unmeasured: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        """Returns how many events there are of each kind that matters; the same on sim and on
-        CUDA. `host_syncs` are calls that synchronise; `kept_by_copies` has waits without one."""
+        """Returns the number of host syncs, of copies of each kind, of kernels and of graph
+        launches; the same on sim and on CUDA. `host_syncs` are calls that synchronise;
+        `kept_by_copies` has waits without one."""
         kinds = [event.kind for event in self.events]
         copies = [event.copy_kind for event in self.events if event.kind == "copy"]
         return {
@@ -130,13 +131,15 @@ class TimelineData:
 
 @dataclass(repr=False)
 class Finished(TimelineData):
-    """A recording that no longer changes, so results are computed once and stored."""
+    """A recording that no longer changes, so bubbles, span and busy time are computed once and
+    stored."""
 
     _found: dict[tuple[str, bool], object] = field(default_factory=dict, init=False, compare=False)
 
     @classmethod
     def of(cls, timeline: TimelineData) -> Finished:
-        """Returns `timeline` itself if it is one. Its events are shared."""
+        """Returns `timeline` as a Finished that shares its events, or `timeline` itself if it is a
+        Finished already."""
         if isinstance(timeline, cls):
             return timeline
         return cls(**{one.name: getattr(timeline, one.name) for one in fields(TimelineData)})

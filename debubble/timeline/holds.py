@@ -29,8 +29,8 @@ A_VALUE = 16
 
 
 class Hold(NamedTuple):
-    """A wait of the host. `held`: microseconds that the host could not go on; `last`: the event
-    that ended the wait."""
+    """A wait of the host. `held`: microseconds that the host could not go on; `last`: the host
+    event that ended the wait; `copy`: the upload or download that held the host, else None."""
 
     kind: HoldKind
     held: float
@@ -39,14 +39,15 @@ class Hold(NamedTuple):
 
 
 def find_holds(events: Sequence[Event]) -> Iterator[Hold]:
-    """Yields the holds of each thread in the order in which they ended."""
+    """Yields each hold of the host in a recording, those of one thread in the order in which they
+    ended."""
     copies = {
         event.launched_by: event
         for event in events
         if event.kind == "copy" and event.launched_by is not None
     }
     asked: dict[str | None, tuple[Event, Event]] = {}
-    """The last copy of each thread with its call, until the thread makes another call."""
+    """The copying call and its copy for each thread whose last call launched a copy."""
     for index, event in enumerate(events):
         if event.on_device:
             continue
@@ -80,8 +81,8 @@ AFTER_COPY = "stream synchronize"
 
 
 def _blocking_copy(call: Event, copy: Event, sync: Event) -> Hold:
-    """Returns the hold of a blocking copy. With pageable memory the copying call itself counts too,
-    because it works on the host's bytes."""
+    """Returns the hold of a blocking copy, made of the copying `call` and the `sync` after it. With
+    pageable memory the call itself counts too, because it works on the host's bytes."""
     held = sync.duration + (call.duration if _is_pageable(copy) else 0.0)
     if copy.copy_kind == "d2h":
         return Hold("value" if copy.bytes <= A_VALUE else "download", held, sync, copy)

@@ -16,13 +16,14 @@ BUBBLE_LANE = "bubbles"
 
 
 def save_perfetto(timeline: TimelineData, path: str | PathLike[str]) -> None:
-    """Writes `path` completely or leaves it as it was. Raises ValueError for times that JSON can't
-    represent (NaN, infinity)."""
+    """Writes the timeline to `path` as Chrome trace JSON; on failure `path` is as it was. Raises
+    ValueError for times that JSON can't represent (NaN, infinity)."""
     write_whole(_as_json(timeline), path)
 
 
 def _as_json(timeline: TimelineData) -> Iterator[str]:
-    """Yields the JSON some rows at a time: a long recording has millions."""
+    """Yields the Chrome trace of a timeline as pieces of JSON text, some rows at a time: a long
+    recording has millions."""
     opening = _encoded({**_header(timeline), "traceEvents": []})
     yield opening.removesuffix("]}")
     rows, comma = _rows(timeline), ""
@@ -46,8 +47,8 @@ def _encoded(value: object) -> str:
 
 
 def chrome_trace(timeline: TimelineData) -> dict[str, object]:
-    """Returns slices with one track per lane, arrows from each launch to its device events, and a
-    track of bubbles."""
+    """Returns the timeline as a Chrome trace: slices with one track per lane, arrows from each
+    launch to its device events, and a track of bubbles."""
     return {**_header(timeline), "traceEvents": list(_rows(timeline))}
 
 
@@ -123,8 +124,8 @@ def thread_name(process: int, thread: int, name: str) -> dict[str, object]:
 
 
 def arguments(event: Event, said: dict[int, str]) -> dict[str, object]:
-    """Returns the arguments of a slice. `said` caches the text of each line by identity: many
-    events have the same line."""
+    """Returns what a viewer shows about an event's slice: its source line, and a copy's kind and
+    bytes. `said` caches the text of each line by identity: many events have the same line."""
     args: dict[str, object] = {}
     if event.source:
         if id(event.source) not in said:

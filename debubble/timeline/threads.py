@@ -10,6 +10,6 @@ pass."""
 
 
 def name_of(thread: threading.Thread) -> str:
-    """Returns the thread's name. For a thread that Python did not start, `threading` only has a
-    placeholder."""
+    """Returns the thread's name, or ANOTHER for a thread that Python did not start: `threading` has
+    only a placeholder for it."""
     return ANOTHER if isinstance(thread, threading._DummyThread) else thread.name

@@ -20,7 +20,7 @@ class LiveTimeline(Protocol):
     """A timeline on a notebook's page."""
 
     def update(self, timeline: TimelineData, before: TimelineData | None = None) -> None:
-        """Shows `timeline` instead, with `before` ghosted behind it."""
+        """Shows `timeline` in place of the current one, with `before` ghosted behind it."""
 
 
 class Display(Protocol):
@@ -30,7 +30,7 @@ class Display(Protocol):
     def show(
         self, timeline: TimelineData, before: TimelineData | None = None
     ) -> LiveTimeline | None:
-        """Returns the live timeline in a notebook, or None after printing the timeline
+        """Shows a timeline. Returns the live timeline in a notebook, or None after printing it
         elsewhere."""
 
     def mime_bundle(self, timeline: TimelineData) -> MimeBundle: ...

@@ -41,7 +41,8 @@ def check_columns(columns: Mapping[str, Sequence[object]]) -> None:
 
 
 def check_kind(kind: object, copy_kind: object, lane: object) -> None:
-    """Raises ValueError for an unknown kind, and for one that another column contradicts."""
+    """Raises ValueError for an event's kind that is unknown, or that its kind of copy or its lane
+    contradicts."""
     if kind not in get_args(EventKind):
         raise ValueError(f"it holds an event of the unknown kind {shown(kind)}")
     if kind == "copy" and copy_kind not in COPY_KINDS:
@@ -53,7 +54,8 @@ def check_kind(kind: object, copy_kind: object, lane: object) -> None:
 
 
 def check_numbers(values: Sequence[object], low: float, high: float, says: str) -> None:
-    """Raises ValueError with `says` unless all values are numbers from `low` to `high`."""
+    """Raises ValueError unless all values are numbers from `low` to `high`. Its text is `says`,
+    with the first wrong value in place of `{}`."""
     if {*map(type, values)} <= {int, float}:
         # This avoids a Python loop, since a file may hold millions of values. NaN fails both
         # comparisons.
@@ -66,8 +68,8 @@ def check_numbers(values: Sequence[object], low: float, high: float, says: str) 
 
 
 def checked_whole(values: Sequence[object], end: int, says: str) -> Sequence[int]:
-    """Returns `values`. Raises ValueError with `says` unless all are whole numbers from 0 to below
-    `end`."""
+    """Returns `values` if all are whole numbers from 0 to below `end`. Otherwise raises ValueError:
+    its text is `says`, with the first wrong value in place of `{}`."""
     numbers = cast(Sequence[int], values)
     if (
         {*map(type, values)} <= {int}

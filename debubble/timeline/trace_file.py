@@ -56,9 +56,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BYTES_AT_A_TIME = 2**20
 """Size of the buffer: a larger one would be allocated as a whole for the smallest file."""
 MOST_INSIDES = 1_000_000
-"""Limit of a file: lines inside other lines, and lines whose gradient a line computes."""
+"""The most lines inside other lines that a file may hold, and the most inside the lines whose
+gradients its lines compute."""
 MOST_BYTES = 256 * 2**20
-"""Limit of a file that is read: several million events."""
+"""The most bytes of a file that is read: enough for several million events."""
 SMALL = 2**20
 """Characters: a text of this size is parsed whatever it holds, which takes some ten MB."""
 MOST = {"lists": ("[", 200_000, 8), "objects": ("{", 20_000, 64), "texts": ('"', 400_000, 8)}
@@ -102,13 +103,15 @@ Entry = TypeVar("Entry")
 
 
 class Interned(Generic[Seen]):
-    """Values in the order in which they were first seen, each with its number."""
+    """A table of different values, each with its number, in the order in which they were first
+    seen."""
 
     def __init__(self) -> None:
         self.values: list[Seen] = []
         self._index: dict[Seen, int] = {}
         self._known: dict[int, tuple[Seen, int]] = {}
-        """The numbers by identity: comparing a line with thousands of others inside takes long."""
+        """Each value and its number by the value's `id`, because comparing a source line with
+        thousands of lines inside it takes long."""
 
     def number(self, value: Seen) -> int:
         known = self._known.get(id(value))
@@ -121,7 +124,7 @@ class Interned(Generic[Seen]):
         return number
 
     def __call__(self, value: Seen | None) -> int | None:
-        """Returns the number of `value`; None for None."""
+        """Returns the number of `value`, which is added if it is new; None for None."""
         return None if value is None else self.number(value)
 
 
@@ -312,7 +315,8 @@ def check_size(text: str, path: str | PathLike[str]) -> None:
 
 
 def is_ours(data: object) -> TypeGuard[SavedTimeline]:
-    """True if the object names our format. Reading it shows if that is true."""
+    """True if `data` is an object that names our format. Only reading the rest shows if it is
+    one."""
     return isinstance(data, dict) and data.get("format") == FORMAT
 
 
@@ -385,15 +389,16 @@ def checked_inside(sources: Sequence[SourceLine], inside: Sequence[int]) -> list
 
 
 def pick(table: Sequence[Entry], indices: Sequence[int | None]) -> list[Entry | None]:
-    """Returns the entries with these numbers; None for None."""
+    """Returns the entries of `table` at these indices, with None for None. Raises ValueError for an
+    index outside the table."""
     says = f"index {{}} points outside a table of {len(table)}"
     checked_whole([index for index in indices if index is not None], len(table), says)
     return [None if index is None else table[index] for index in indices]
 
 
 def portable_path(file: str) -> str:
-    """Returns the path from the working directory, the repository or site-packages on; never
-    absolute."""
+    """Returns the file's path from the working directory, the repository or site-packages on, else
+    only its name; never an absolute path."""
     if is_notebook_cell(file):
         return f"ipykernel_/{PurePath(file).name}"
     path = PurePath(file)

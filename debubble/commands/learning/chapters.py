@@ -11,7 +11,8 @@ from .learner import Learner, remark
 
 
 def chapters() -> None:
-    """Prints only the folder to stdout, so that `make lab` can open it; remarks go to stderr."""
+    """Makes or updates the reader's copies of the chapters. Prints only their folder to stdout, so
+    that `make lab` can open it; remarks go to stderr."""
     with refusing():
         copies = ChapterCopies(Learner().workspace)
         for sentence in copies.update():

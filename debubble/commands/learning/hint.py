@@ -9,8 +9,8 @@ from .learner import Learner
 
 
 def hint(word: str | None, step: int | None = None) -> None:
-    """Prints the first step that was not shown, or `step`. After the last step it prints all of
-    them again."""
+    """Prints the next step of a kata's hint that was not shown yet, or step `step`, and records it.
+    After the last step it prints all of them again."""
     with refusing():
         learner = Learner()
         kata = learner.choose(word)

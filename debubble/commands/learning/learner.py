@@ -25,7 +25,8 @@ NEAREST = 3
 
 
 class Learner:
-    """The learner in the workbook around the current folder."""
+    """The learner of the workbook around the current folder: their workspace, progress and
+    katas."""
 
     def __init__(self, catalogue: Catalogue | None = None) -> None:
         self.catalogue = catalogue or find_catalogue()
@@ -38,7 +39,8 @@ class Learner:
 
     @cached_property
     def events(self) -> list[Event]:
-        """The recorded events; empty, after a sentence, if they can't be read."""
+        """The events in the learner's `progress.jsonl`. Prints a sentence, and is empty, if they
+        can't be read."""
         try:
             return self.progress.events()
         except WorkshopError as error:
@@ -59,15 +61,15 @@ class Learner:
         return sum(standing.solved for standing in self.standings.values())
 
     def state(self, kata: Kata) -> str:
-        """Returns "solved", "begun" or "new"."""
+        """Returns the kata's state: "solved", "begun" or "new"."""
         standing = self.standings[kata.name]
         begun = standing.state == "new" and self.workspace.has_copy(kata)
         return "begun" if begun else standing.state
 
     @property
     def current(self) -> Kata | None:
-        """The kata of the last event, or the first unsolved one after it; None if all are
-        solved."""
+        """The first unsolved kata in teaching order from the kata of the last event on, that kata
+        included; after the last kata come the earlier ones. None if all are solved."""
         names = [kata.name for kata in self.katas]
         last = next((e["kata"] for e in reversed(self.events) if e.get("kata") in names), None)
         at = names.index(str(last)) if last is not None else 0
@@ -77,7 +79,8 @@ class Learner:
         return next((kata for kata in katas if not self.standings[kata.name].solved), None)
 
     def remember(self, kind: str, kata: Kata, **about: object) -> bool:
-        """Records an event. Returns False, after a sentence, if that fails."""
+        """Records an event about `kata` in the learner's `progress.jsonl`. Prints a sentence and
+        returns False if that fails."""
         try:
             self.progress.add(kind, kata, **about)
         except WorkshopError as error:
@@ -88,8 +91,7 @@ class Learner:
     def choose(self, word: str | None) -> Kata:
         """Returns the kata that `word` means: a name or its beginning, a path, or a chapter, which
         means its first unsolved kata. Without a word returns the current one. Raises WorkshopError
-        if there is none.
-        """
+        if `word` means no kata, or may mean several."""
         if not word:
             if not self.katas:
                 raise WorkshopError(f"{self.catalogue.file} lists no kata")
@@ -124,8 +126,8 @@ class Learner:
         return next((path for folder in folders for path in sorted(folder.glob(pattern))), None)
 
     def begin(self, kata: Kata) -> Path:
-        """Returns the file to edit: a copy in the workspace if one can be made, and otherwise the
-        stub."""
+        """Makes the learner's copy of a kata if there is none, and returns the file to edit: the
+        copy, or the stub if no copy can be made."""
         try:
             if self.workspace.begin(kata):
                 self.remember("begun", kata)
@@ -139,7 +141,8 @@ def remark(sentence: str) -> None:
 
 
 def effort(kata: Kata) -> str:
-    """Returns `easy, 10 minutes`, or the part of it that is known."""
+    """Returns how hard and how long the kata is, such as `easy, 10 minutes`, or the part that is
+    known."""
     minutes = f"{kata.minutes} minutes" if kata.minutes else ""
     return ", ".join(part for part in (kata.difficulty, minutes) if part)
 
@@ -150,7 +153,7 @@ def _either(katas: Sequence[Kata]) -> str:
 
 
 def complete(incomplete: str) -> list[str]:
-    """Returns the names that begin with `incomplete`, for the shell."""
+    """Returns the names of katas that begin with `incomplete`, for the completion of the shell."""
     try:
         names = [kata.name for kata in find_catalogue().katas]
     except WorkshopError:

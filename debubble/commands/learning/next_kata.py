@@ -9,7 +9,8 @@ from .learner import Learner, effort
 
 
 def next_kata(word: str | None) -> None:
-    """Prints the kata's task, and which file to edit."""
+    """Begins the kata that `word` means, or the current one: makes the learner's copy, and prints
+    the task and the file to edit."""
     with refusing():
         learner = Learner()
         if not word and learner.current is None:

@@ -14,7 +14,8 @@ from .learner import Learner
 
 
 def progress(as_json: bool) -> None:
-    """Prints a line a chapter, or one object. It runs no learner's code."""
+    """Prints the learner's progress: a line for each chapter, or with `as_json` one JSON object. It
+    runs no learner's code."""
     with refusing():
         learner = Learner()
         if as_json:

@@ -50,7 +50,8 @@ def reset(word: str | None, yes: bool) -> None:
 
 
 def show_edits(kata: Kata, path: Path) -> None:
-    """Prints the lines that the reset would remove (-) and restore (+)."""
+    """Prints what a reset of the file would do: the edited lines that go (-) and the lines of the
+    exercise that come back (+), at most MOST_LINES."""
     edited = path.read_text(encoding="utf-8", errors="replace").splitlines()
     diff = list(difflib.unified_diff(edited, generate(kata).splitlines(), lineterm="", n=1))[2:]
     colours = {"-": "red", "+": "green"}

@@ -14,7 +14,8 @@ from .learner import Learner
 
 
 def run(word: str | None, device: str) -> NoReturn:
-    """Exits with pytest's status: 0 once the kata is solved."""
+    """Runs a kata's tests on the learner's code, and exits with pytest's status: 0 if the kata is
+    solved."""
     with refusing():
         learner = Learner()
         kata = learner.choose(word)

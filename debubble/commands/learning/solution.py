@@ -19,7 +19,8 @@ COLOURS = {"-": "red", "+": "green", "@": "cyan"}
 
 
 def solution(word: str | None, spoil: bool) -> None:
-    """Prints our definitions, and what they do differently."""
+    """Prints our solution of a kata, and what it does differently from a first right answer.
+    Refuses a kata that isn't solved, unless `spoil` is set."""
     with refusing():
         learner = Learner()
         kata = _allowed(learner, word, spoil, "solution")
@@ -32,7 +33,8 @@ def solution(word: str | None, spoil: bool) -> None:
 
 
 def diff(word: str | None, spoil: bool) -> None:
-    """Prints the lines of ours (+) in place of yours (-)."""
+    """Prints how our solution of a kata differs from the learner's code: our lines (+) in place of
+    theirs (-). Refuses a kata that isn't solved, unless `spoil` is set."""
     with refusing():
         learner = Learner()
         kata = _allowed(learner, word, spoil, "diff")
@@ -54,8 +56,9 @@ def diff(word: str | None, spoil: bool) -> None:
 
 
 def _allowed(learner: Learner, word: str | None, spoil: bool, command: str) -> Kata:
-    """Returns the kata if its solution may be shown. Without a word it is the last solved kata,
-    because the current one usually isn't solved. Refuses an unsolved kata unless `spoil` is set."""
+    """Returns the kata that `word` means if its solution may be shown. Without a word and with an
+    unsolved current kata it is the last solved one. Refuses an unsolved kata unless `spoil` is set;
+    then it records that the solution was shown."""
     kata = learner.choose(word)
     solved = learner.standings[kata.name].solved
     if not word and not solved and not spoil:
@@ -74,8 +77,8 @@ def _allowed(learner: Learner, word: str | None, spoil: bool, command: str) -> K
 
 
 def _definition(path: Path, name: str, kata: Kata) -> str:
-    """Returns the learner's definition, or the whole file if it has none or Python can't read
-    it."""
+    """Returns the text of the learner's function or class `name`, or the whole file if it has none
+    or Python can't read it."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

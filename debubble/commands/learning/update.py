@@ -15,8 +15,9 @@ from .learner import Learner, remark
 
 
 def update(word: str | None) -> None:
-    """Updates every copy, or that of one kata. Asks a learner who has changed the same lines;
-    without an answer their file stays as it is, and the exit status is 1."""
+    """Merges our changes into every copy, or that of one kata. Where both have changed the same
+    lines it asks the learner; without an answer the copy stays as it is, and the exit status is
+    1."""
     with refusing():
         learner = Learner()
         katas = [learner.choose(word)] if word else learner.katas
@@ -36,8 +37,9 @@ def update(word: str | None) -> None:
 
 
 def _update(learner: Learner, kata: Kata) -> None:
-    """Updates one copy. Raises WorkshopError if the copy can't be read or written, Abort if the
-    learner gives no answer."""
+    """Merges our changes into the learner's copy of a kata, and saves the copy as it was beside it.
+    Raises WorkshopError if the copy can't be read or written, Abort if the learner gives no
+    answer."""
     workspace = learner.workspace
     path, ours = workspace.copy_of(kata), generate(kata)
     place = kata.relative(path)

@@ -31,7 +31,8 @@ Seen = tuple[int, int, int] | None
 
 
 def watch(word: str | None, device: str) -> None:
-    """Runs the tests on each save, until Ctrl-C, or `q` and Enter."""
+    """Runs a kata's tests on the learner's code now and on each save, until Ctrl-C, or `q` and
+    Enter."""
     if not hasattr(os, "fork"):
         refuse("watch needs a system that can fork, such as Linux: `debubble run` does without")
     with refusing():
@@ -49,7 +50,8 @@ def watch(word: str | None, device: str) -> None:
 
 
 def _watch_one(kata: Kata, path: Path, device: str) -> Kata | None:
-    """Watches one kata. Returns the next kata if the learner asks for it, or None to end."""
+    """Runs a kata's tests now and on each save of its file. Returns the kata to go on with if the
+    learner asks for the next one, or None to end."""
     while True:
         seen = _look(path)
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
@@ -74,8 +76,8 @@ def _watch_one(kata: Kata, path: Path, device: str) -> Kata | None:
 
 
 def _run(kata: Kata, path: Path, device: str, seen: Seen) -> bool | None:
-    """Runs the tests. Returns True if they passed, None if another save ended the run, and False if
-    Ctrl-C did."""
+    """Runs the tests in a fork. Returns True if they passed, False if they failed or Ctrl-C stopped
+    them, and None if the file was saved again meanwhile, which ends the run."""
     sys.stdout.flush()
     from debubble.workshop.running.processes.forked import import_for_the_next
 
@@ -168,7 +170,8 @@ def _end(process: int) -> None:
 
 
 def _look(path: Path) -> Seen:
-    """Returns values that change when the file is saved, or None if the file is missing."""
+    """Returns the file's time, size and inode, which change when it is saved; None if it is
+    missing."""
     try:
         found = path.stat()
     except OSError:
@@ -177,7 +180,8 @@ def _look(path: Path) -> Seen:
 
 
 def _let_it_be_saved(path: Path) -> None:
-    """Waits a moment for the file: an editor may remove it and put another in its place."""
+    """Waits until the file is there, at most half a second: an editor may remove it and put another
+    in its place."""
     for _ in range(10):
         if _look(path):
             return

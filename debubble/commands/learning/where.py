@@ -9,7 +9,8 @@ from .learner import Learner, effort, remark
 
 
 def where() -> None:
-    """Prints at most ten lines, and one for each file of the learner that is not tested."""
+    """Prints how many katas are solved, the current one, and the commands that help with it: at
+    most ten lines, then one for each file of the learner that is not tested."""
     with refusing():
         learner = Learner()
         kata = learner.current
