@@ -96,8 +96,8 @@ def thinned(values: Sequence[int], first: int) -> list[int]:
 
 
 def still(picture: Picture) -> dict[str, object]:
-    """Returns the picture as SVG with its letters as text, its words, and its width in CSS
-    pixels."""
+    """Returns a picture for a page without a kernel: "svg" with its letters as text, "alt" with its
+    words, "width" in CSS pixels."""
     figure = picture.figure
     buffer = StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "debubble"}):
@@ -113,8 +113,8 @@ def png_of(figure: Figure) -> bytes:
 
 
 def img_of(figure: Figure) -> str:
-    """Returns HTML, since ipywidgets.Image has no alternative text. The image is decoded
-    synchronously, so that nothing flickers between two pictures."""
+    """Returns the figure as an HTML image with alternative text, which ipywidgets.Image lacks. The
+    image is decoded synchronously, so that nothing flickers between two pictures."""
     width = round(figure.get_figwidth() * CSS_PIXELS_PER_INCH)
     source = f"data:image/png;base64,{b64encode(png_of(figure)).decode()}"
     return (

@@ -15,7 +15,8 @@ MIME = "application/vnd.debubble.view+json"
 BYTES = ("events", "bubbles", "ghost_events", "ghost_bubbles")
 
 STORING = "DEBUBBLE_STORING"
-"""Set to 1 where notebooks are run to be stored: elsewhere embedded data would not be used."""
+"""The environment variable that is 1 while notebooks are run to be stored. Only then views embed
+their data, which would not be used elsewhere."""
 
 State = Mapping[str, object]
 """The traits of a timeline's widget: `facts`, and the four columns of bytes."""

@@ -16,7 +16,7 @@ from .timeline.widget import TimelineWidget
 SLIDER = ("label", "options", "value", "unit")
 
 Recording = TimelineData | tuple[TimelineData, TimelineData]
-"""A timeline, or (before, after)."""
+"""The recording for one value of the slider: a timeline, or (before, after)."""
 
 
 class Explorer(ipywidgets.VBox):
@@ -29,8 +29,8 @@ class Explorer(ipywidgets.VBox):
     def __init__(
         self, label: str, recordings: dict[int, Recording], start: int | None = None
     ) -> None:
-        """Takes the value that is shown first as `start`; by default the middle one, from which the
-        slider can move both ways."""
+        """Shows the recording for `start` first; by default that for the middle value, from which
+        the slider can move both ways. Raises ValueError if there is no recording for `start`."""
         values = sorted(recordings)
         start = values[len(values) // 2] if start is None else start
         if start not in recordings:
@@ -80,7 +80,8 @@ def explore(
     *,
     start: int | None = None,
 ) -> Explorer:
-    """Records every value, with progress, and shows them behind a slider, `start` first."""
+    """Calls `record` for every value, with a progress bar, and returns a slider over the
+    recordings, which shows that for `start` first."""
     return Explorer(label, {value: record(value) for value in progress(list(values), label)}, start)
 
 

@@ -27,7 +27,8 @@ def one_module(entry: Path) -> str:
 
 
 def _collect(path: Path, parts: dict[Path, str]) -> None:
-    """Collects depth first, so that a module comes after its imports."""
+    """Adds the source of the module at `path` to `parts`, after those of all modules that it
+    imports."""
     if path in parts:
         return
     source = path.read_text()

@@ -13,5 +13,6 @@ def in_notebook() -> bool:
 
 
 def needs_lab(what: str, error: ModuleNotFoundError) -> str:
-    """Returns the sentence for an installation without the extra `lab`."""
+    """Returns the sentence that `what` needs a package which is not installed, and that the extra
+    `lab` brings it."""
     return f"{what} needs {error.name}, which is not installed: pip install 'debubble[lab]'"

@@ -49,8 +49,8 @@ def progress(items: Iterable[Item], label: str, total: int | None = None) -> Ite
 
 
 def can_show() -> bool:
-    """Returns True if a bar may be drawn. Kernels that nbval starts inherit pytest's
-    environment."""
+    """Returns True if a bar may be drawn: in a notebook or a terminal, unless DEBUBBLE_PROGRESS is
+    off or pytest runs this process. Kernels that nbval starts inherit pytest's environment."""
     if "PYTEST_VERSION" in os.environ or os.environ.get("DEBUBBLE_PROGRESS") == "off":
         return False
     return in_notebook() or sys.stderr.isatty()
@@ -61,7 +61,7 @@ def make_bar(label: str, total: int | None) -> Bar:
 
 
 class NotebookBar:
-    """One output that is rewritten in place, and empty at the end."""
+    """A progress bar in a notebook: one output that is rewritten in place, and empty at the end."""
 
     def __init__(self, label: str, total: int | None) -> None:
         self.label, self.total = label, total
@@ -99,7 +99,8 @@ class TerminalBar:
 
 
 def progress_html(label: str, done: int, total: int | None) -> str:
-    """Returns a native progress element, which screen readers know."""
+    """Returns the HTML of a progress bar with its label and count: a native element, which screen
+    readers know."""
     words = html.escape(label)
     if not total:
         return f"<label>{words} <progress></progress> {done}</label>"

@@ -33,6 +33,7 @@ def show(timeline: TimelineData, before: TimelineData | None = None) -> Timeline
 
 
 def mime_bundle(timeline: TimelineData) -> MimeBundle:
-    """Returns the live timeline in a notebook, its counts elsewhere."""
+    """Returns what Jupyter shows for a timeline at the end of a cell: the live timeline in a
+    notebook, its counts elsewhere."""
     widget = show(timeline) if in_notebook() else None
     return {"text/plain": repr(timeline)} if widget is None else widget._repr_mimebundle_()

@@ -17,7 +17,8 @@ STYLE = "white-space: pre; font-family: monospace; text-align: left; vertical-al
 
 
 class Row(NamedTuple):
-    """A line of each version; None where a version has no such line."""
+    """A row of two versions side by side: the line of each, None where a version has no such line.
+    `kind` is difflib's: "equal", "replace", "delete" or "insert"."""
 
     kind: str
     before: str | None
@@ -44,7 +45,7 @@ class SideBySide:
         ]
 
     def __repr__(self) -> str:
-        """Returns a diff, for readers without a page."""
+        """Returns the differences as a text diff, for readers without a page."""
         lines = [self.title]
         for part in self.parts:
             lines.append("…")

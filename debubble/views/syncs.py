@@ -39,9 +39,9 @@ def text(
     endings: Sequence[Ending] = (),
     steps: Steps | None = None,
 ) -> str:
-    """Returns plain text: tables with what to write instead below each row, the meaning of the
-    words, and the sum. `stack` shows every line of a library on the way to a wait, and not only the
-    innermost."""
+    """Returns the report of the host syncs as plain text: tables with what to write instead below
+    each row, the meaning of the words, and the sum. `stack` shows every line of a library on the
+    way to a wait, and not only the innermost."""
     blocks = []
     if races := race_lines(timeline):
         blocks.append("\n".join(["Races:", *races]))
@@ -64,7 +64,8 @@ def _aligned(findings: Sequence[Finding], stack: bool, advice: bool = True) -> s
 def parts(
     findings: Sequence[Finding], steps: Steps | None
 ) -> list[tuple[list[str], list[Finding]]]:
-    """Returns the findings of the steps, then those of set-up, each with its heading."""
+    """Returns the tables to show, each as its heading's lines and its findings: first the findings
+    of the steps, then those of set-up."""
     of_steps = [one for one in findings if not one.setup]
     of_setup = [one for one in findings if one.setup]
     found: list[tuple[list[str], list[Finding]]] = [([], of_steps)] if of_steps else []
@@ -112,8 +113,8 @@ def table(
 
 
 def folded(findings: Sequence[Finding], stack: bool, advice: bool) -> list[Shown]:
-    """Returns the findings with those that look alike added up. A line is shown with its path if
-    another file of that name has the same line."""
+    """Returns the table's rows: findings that look alike are added up in one row. A line is shown
+    with its path if another file of that name has the same line."""
     files: defaultdict[str, set[str]] = defaultdict(set)
     for finding in findings:
         if finding.source is not None:
@@ -177,7 +178,8 @@ def indented(lines: Iterable[str], width: int) -> list[str]:
 
 
 def meanings(findings: Sequence[Finding]) -> list[str]:
-    """Returns one sentence for each thing that was waited for."""
+    """Returns a sentence that explains each kind of wait among the findings, and then one for the
+    word "idle"."""
     said = dict.fromkeys(f"{finding.what}: {finding.meaning}" for finding in findings)
     return [*said, IDLE] if said else []
 
@@ -192,7 +194,8 @@ def sentences(
     endings: Sequence[Ending] = (),
     steps: Steps | None = None,
 ) -> list[str]:
-    """Returns the sum, the allowed syncs, and the reasons why the report may be incomplete."""
+    """Returns the sentences at the end of the report: the sum, the allowed syncs, and the reasons
+    why the report may be incomplete."""
     used_the_device = bool(timeline.events)
     said = [f"{ending.sentence}." for ending in endings]
     if endings:

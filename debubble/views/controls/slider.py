@@ -27,7 +27,8 @@ class Slider(anywidget.AnyWidget):
     value = traitlets.Int().tag(sync=True)
 
     def __init__(self, label: str, options: Sequence[int], value: int, unit: str = "") -> None:
-        """Takes the `unit` of the values, shown after them, such as "ms"."""
+        """Shows the `unit` of the values after each of them, such as "ms". `value` is the first one
+        shown."""
         super().__init__(label=label, options=list(options), value=value, unit=unit)
 
     @traitlets.validate("value")

@@ -38,8 +38,8 @@ class Shown(NamedTuple):
 
 
 class Dashboard(ipywidgets.VBox):
-    """A panel that calls `run(toggles that are on, slider values)` in a process of its own, or by
-    `jobs`.
+    """A panel of toggles and sliders over a live run. It calls `run(toggles that are on, slider
+    values)` in a process of its own, or by `jobs`, and shows the timeline and figures.
 
     A callback only passes the settings on. The settings that were requested last run once the run
     in flight has ended, and finished runs are kept. toggles: name and label; sliders: label and
@@ -55,7 +55,8 @@ class Dashboard(ipywidgets.VBox):
         start: tuple[Collection[str], Mapping[str, int]] = ((), {}),
         jobs: Executor | None = None,
     ) -> None:
-        """Waits for the run of `start`; a slider left out there starts at its first value."""
+        """Makes the first run, with the settings `start`, and waits for it. A slider left out there
+        starts at its first value."""
         if jobs is None:
             check_that_it_can_be_sent(run)
         self._choices = Choices(toggles, sliders)
@@ -95,8 +96,8 @@ class Dashboard(ipywidgets.VBox):
     def show(
         self, on: Collection[str] | None = None, *, seconds: float = PATIENCE, **values: int
     ) -> Run:
-        """Sets the controls, waits until the run is shown, and returns it; a control that is left
-        out keeps its value.
+        """Sets the controls, waits until the run with these settings is shown, and returns that
+        run; a control that is left out keeps its value.
 
         Raises RuntimeError if the run fails, TimeoutError if it takes longer than `seconds`,
         ValueError for an unknown choice.
@@ -128,7 +129,7 @@ class Dashboard(ipywidgets.VBox):
         )
 
     def _turn_to(self, settings: Settings) -> None:
-        """Turns the controls without starting a run for each of them."""
+        """Sets all controls to `settings` without starting a run for each of them."""
         self._follows = False
         for name, toggle in self.toggles.items():
             toggle.value = name in settings.on
@@ -167,8 +168,8 @@ class Dashboard(ipywidgets.VBox):
             self.status.say(*self._status(), note)
 
     def _status(self) -> tuple[State, str]:
-        """Returns the status: always the shown settings first, then the run in flight or the last
-        change."""
+        """Returns the state, and the text of the status line: the shown settings first, then the
+        run in flight or the last change."""
         runs, after, before = self._runs, self._after.settings, self._before
         shown = f"Shown: {after}"
         if runs.failure is not None:

@@ -18,8 +18,9 @@ MOST_OF_ALL = 24
 
 
 def embedded(choices: Choices, start: Settings, take: Callable[[Settings], Run]) -> Embedded:
-    """Returns the data. `take` returns the run of settings, and may have to make it; a run that
-    fails is left out."""
+    """Returns the data of a dashboard for a page without a kernel: its controls, its runs, and
+    their timelines. `take` returns the run of settings, and may have to make it; a run that fails
+    is left out."""
     runs: dict[str, dict[str, object]] = {}
     states: list[State] = []
     for settings in settings_to_keep(choices, start):
@@ -58,9 +59,9 @@ def key_of(settings: Settings) -> str:
 
 
 def settings_to_keep(choices: Choices, start: Settings) -> Iterator[Settings]:
-    """Yields all settings if they are few. Otherwise, with the sliders as at the start: no toggle,
-    each alone, all but each, and all; and with none or all of the toggles each slider moved
-    alone."""
+    """Yields the settings whose runs are stored: all of them if they are few. Otherwise, with the
+    sliders as at the start: no toggle, each alone, all but each, and all; and with none or all of
+    the toggles each slider moved alone."""
     names, first = tuple(choices.toggles), dict(start.values)
     sizes = 2 ** len(names)
     for values in choices.sliders.values():

@@ -26,8 +26,8 @@ class EndsEarly(Protocol):
 
 
 class LastWanted:
-    """A queue that submits `run` to `jobs` and stores its results, so that going back takes no
-    time.
+    """A queue for one settings at a time: it submits `run` to `jobs` for the settings requested
+    last, and stores results, so that going back takes no time.
 
     `changed` is called after each step, with `lock` held, in the thread in which the step happened.
     """
@@ -40,7 +40,7 @@ class LastWanted:
         self.wanted = settings
         self.running: Settings | None = None
         self.failure: Failure | None = None
-        """The reason why there is no run of the wanted settings."""
+        """The error of the run of the wanted settings; None if it has not failed."""
         self.changed: Callable[[], None] = lambda: None
         self.want(settings)
 
@@ -74,8 +74,8 @@ class LastWanted:
             raise error
 
     def take(self, settings: Settings) -> Run:
-        """Returns the run of settings other than the wanted ones, and makes it if need be. Raises
-        RuntimeError if it fails."""
+        """Returns the run of any settings, without making them the wanted ones: a stored run, or a
+        new one. Raises RuntimeError if it fails."""
         if settings not in self.kept:
             outcome = outcome_of(self._jobs.submit(perform, self._run, settings))
             if not isinstance(outcome, Run):

@@ -67,7 +67,8 @@ class Failure:
 
 
 def perform(run: RunCall, settings: Settings) -> Run | Failure:
-    """Returns the run, or its error as text: not every exception can be sent between processes."""
+    """Calls `run` with the settings, and returns its result, or its error as text: not every
+    exception can be sent between processes."""
     try:
         result = run(frozenset(settings.on), dict(settings.values))
         if not isinstance(result, Run):

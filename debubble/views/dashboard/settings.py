@@ -40,8 +40,8 @@ class Choices:
         self.toggles, self.sliders = dict(toggles), dict(sliders)
 
     def settings(self, on: Collection[str], values: Mapping[str, int]) -> Settings:
-        """Returns settings; a slider that `values` leaves out has its first value. Raises
-        ValueError for an unknown name or value."""
+        """Returns the Settings with these toggles on and these sliders' values; a slider that
+        `values` leaves out has its first value. Raises ValueError for an unknown name or value."""
         on = {on} if isinstance(on, str) else set(on)
         for name in sorted(on - set(self.toggles)):
             raise ValueError(_unknown("toggle", name, self.toggles))

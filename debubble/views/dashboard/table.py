@@ -23,7 +23,8 @@ NONE = "–"
 
 
 class Group(TypedDict):
-    """Rows with the columns of HEADINGS, and the heading above them, "" for none."""
+    """A part of the table of figures: rows with the columns of HEADINGS, and the heading above
+    them, "" for none."""
 
     heading: str
     rows: list[Row]
@@ -54,7 +55,8 @@ def groups(after: Run, before: Run | None) -> list[Group]:
 
 
 class PlainGroup(TypedDict):
-    """Rows of (label, text, number). `unit` is the unit of a change between two runs."""
+    """A part of the table of one run's figures: rows of (label, text, number). `unit` is the unit
+    in which a page shows the change between two runs."""
 
     heading: str
     unit: str
@@ -62,7 +64,8 @@ class PlainGroup(TypedDict):
 
 
 def plain_groups(run: Run) -> list[PlainGroup]:
-    """Returns the same figures for one run alone, for a page that compares runs by itself."""
+    """Returns the figures of one run in the table's parts, for a page that compares runs by
+    itself."""
     found = {group["heading"]: group["rows"] for group in groups(run, None)}
     numbers: list[tuple[str, str, list[float]]] = [
         ("", "%", [float(value) for value in run.figures.values()]),
@@ -81,7 +84,8 @@ def plain_groups(run: Run) -> list[PlainGroup]:
 
 
 def caption(after: Run, before: Run | None) -> str:
-    """Returns the origin of the numbers, and that of the previous run if it differs."""
+    """Returns the table's caption: the origin of the numbers, and that of the previous run if it
+    differs."""
     if before is None or before.source == after.source:
         return after.source
     return f"after: {after.source}; before: {before.source}"
@@ -141,5 +145,6 @@ def _counts(after: Run, before: Run | None) -> list[Row]:
 
 
 def _signed(number: str, unit: str) -> str:
-    """Returns the number with a minus sign as wide as the plus; "" for no change."""
+    """Returns a signed number with its unit, and with a minus sign as wide as the plus; "" for no
+    change."""
     return "" if number in ("+0", "-0") else number.replace("-", "−") + unit

@@ -82,16 +82,17 @@ class Worker(Executor):
             self._forget(pool)
 
     def _forget(self, pool: ProcessPoolExecutor) -> None:
-        """Drops a broken pool. A pool that ends holds its lock while it tells its futures, and
-        takes the lock again when it is freed: if it were freed there, it would wait for itself. So
-        a reference to the last one is kept."""
+        """Drops a broken pool, so that the next job starts another one. A pool that ends holds its
+        lock while it tells its futures, and takes the lock again when it is freed: if it were freed
+        there, it would wait for itself. So a reference to the last broken pool is kept."""
         with self._lock:
             if self._pool is pool:
                 self._pool, self._broken = None, pool
 
 
 _unwanted: Synchronized[int]
-"""The number of the last unwanted job, set in the worker's process."""
+"""The number of the last job whose result is no longer wanted. The kernel writes it, the worker's
+process reads it."""
 
 
 def perform_until_unwanted(
@@ -116,7 +117,8 @@ def _end_with(kernel: multiprocessing.process.BaseProcess) -> None:
 
 
 def check_that_it_can_be_sent(run: Callable[..., object]) -> None:
-    """Raises ValueError if another process can't import `run` and its parts."""
+    """Raises ValueError if another process can't import `run` and its parts, for example because
+    the notebook defines them."""
     try:
         sent = pickle.dumps(run)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

@@ -17,7 +17,9 @@ KIND = "prediction"
 
 
 def keep(question: str, words: str) -> None:
-    """Stores the reader's committed answer, if there is a file for it."""
+    """Stores the reader's committed answer to `question`, in words, in the workspace's
+    `progress.jsonl`. Does nothing if the notebook is no reader's copy, or the file can't be
+    written."""
     path = file()
     if path is None:
         return
@@ -30,7 +32,7 @@ def keep(question: str, words: str) -> None:
 
 
 def recall(question: str) -> str | None:
-    """Returns the answer that the reader committed last, or None."""
+    """Returns the answer to `question`, in words, that the reader committed last, or None."""
     path = file()
     try:
         events = ProgressFile(path).events() if path else []
@@ -45,7 +47,7 @@ def recall(question: str) -> str | None:
 
 
 def file() -> Path | None:
-    """Returns the workspace's file if the notebook is a reader's copy, else None."""
+    """Returns the workspace's `progress.jsonl` if the notebook is a reader's copy, else None."""
     folder = Path.cwd()
     path = folder.parent / NAME
     return path if folder.name == FOLDER and path.is_file() else None

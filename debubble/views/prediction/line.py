@@ -10,7 +10,7 @@ from .question import Question
 
 
 class LineQuestion(Question[str, str]):
-    """A question with choices, none of which is chosen beforehand."""
+    """A question that is answered by choosing one of several lines; none is chosen beforehand."""
 
     def __init__(self, question: str, lines: Sequence[str]) -> None:
         self.lines = tuple(lines)
@@ -29,7 +29,8 @@ class LineQuestion(Question[str, str]):
         return self.field.value
 
     def parse(self, words: str) -> str:
-        """Returns the choice. Raises ValueError for a choice that a chapter no longer offers."""
+        """Returns the line that an earlier answer chose. Raises ValueError if the question no
+        longer offers it."""
         return self.lines[self.lines.index(words)]
 
     def guess_in_words(self, guess: str) -> str:

@@ -25,8 +25,8 @@ class Range:
 
 
 class NumberQuestion(Question[Range, float]):
-    """A question with a text field. The field starts empty, since a number in it would suggest an
-    answer."""
+    """A question whose answer, a number or a range, is typed into a text field. The field starts
+    empty, since a number in it would suggest an answer."""
 
     def __init__(self, question: str, unit: str = "") -> None:
         self.unit = unit
@@ -71,8 +71,8 @@ class NumberQuestion(Question[Range, float]):
 
 
 def predict(question: str, unit: str = "") -> NumberQuestion:
-    """Returns a question; `unit` follows the number wherever it is shown: "waits",
-    "microseconds"."""
+    """Returns a question whose answer is a number; `unit` follows the number wherever it is shown:
+    "waits", "microseconds"."""
     return NumberQuestion(question, unit)
 
 

@@ -33,7 +33,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer in words, and the reason for it."""
+    """The answer to a question in words, and the reason for it."""
 
     answer: str
     because: str = ""
@@ -43,7 +43,8 @@ class Outcome:
 
 
 class Question(ipywidgets.VBox, Generic[Guess, Answer]):
-    """A field, a button, and the verdict on the answer; each kind of answer has a subclass.
+    """A question on a notebook's page: a field for the reader's guess, a button, and the verdict on
+    the guess. Each kind of answer has a subclass.
 
     `asked` holds the questions of this notebook in their order, for the table at its end.
     """
@@ -70,7 +71,7 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
 
     def compare(self, answer: Answer, because: str = "") -> None:
         """Shows the answer, and with it `because` (a sentence or two), as soon as the reader has
-        committed. Text between backticks in it is set as code."""
+        committed, or at once if there is no reader. Text between backticks in it is set as code."""
         self.answer = answer
         self.outcome = Outcome(self.answer_in_words(answer), because)
         reveal = Reveal(self)
@@ -79,7 +80,8 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         display(reveal)
 
     def commit(self) -> None:
-        """Stores the guess in the fields, or shows the error beside them if it is no answer."""
+        """Takes the guess in the fields as the reader's answer: stores it and shows the verdict. If
+        it is no answer, shows the error beside the fields."""
         try:
             guess = self.read()
         except ValueError as error:
@@ -95,7 +97,8 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         return self.guess is None and os.environ.get(AT_ONCE) != "at once"
 
     def verdict(self) -> str:
-        """Returns one sentence: the guess, the answer, and how they compare."""
+        """Returns the reader's guess in words, and how it compares with the answer once that is
+        known; "Not predicted." without a guess."""
         if self.guess is None:
             return "Not predicted."
         said = f"You said {self.guess_in_words(self.guess)}"
@@ -146,7 +149,8 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
 
 
 class Reveal(ipywidgets.HTML):
-    """The place of the answer in a chapter: hidden while the question is open."""
+    """The place in a chapter where the answer to a question appears: it is hidden while the
+    question is open."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -174,7 +178,8 @@ class Reveal(ipywidgets.HTML):
 
 
 def with_words(bundle: object, words: str) -> tuple[dict, dict]:
-    """Returns a widget's bundle with `words` for readers without a live widget."""
+    """Returns a widget's mime bundle with `words` as its plain text, for readers without a live
+    widget."""
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
     return {**data, "text/plain": words}, metadata
 

@@ -70,8 +70,8 @@ class StretchQuestion(Question[Stretch, Stretch]):
         return f"{guess.start:.2f} to {guess.end:.2f} ms"
 
     def answer_in_words(self, answer: Stretch) -> str:
-        """Returns words without times, which differ from machine to machine: `because` says where
-        the stretch is."""
+        """Returns the same words for any answer: times differ from machine to machine, so `because`
+        says where the stretch is."""
         return "Here is what happened:"
 
     def judge(self, guess: Stretch, answer: Stretch) -> str:
@@ -89,7 +89,8 @@ class StretchQuestion(Question[Stretch, Stretch]):
         self._drawn.value = self.svg(stretches)
 
     def svg(self, stretches: Mapping[str, Stretch]) -> str:
-        """Returns the drawing, with a label that describes it in words."""
+        """Returns the device's lane as SVG, with the known work and the named `stretches`, such as
+        the reader's mark. Its label describes it in words."""
         words, parts = [f"The device, 0 to {self.milliseconds:g} ms"], []
         for name, (start, end) in self.known.items():
             parts.append(self._box(start, end, LANE - 12, 24, WORK, name))
@@ -128,6 +129,6 @@ class StretchQuestion(Question[Stretch, Stretch]):
 def predict_stretch(
     question: str, milliseconds: float, known: Mapping[str, tuple[float, float]]
 ) -> StretchQuestion:
-    """Returns a question; `known` is the known part of the device's work by name: (start, end) in
-    milliseconds."""
+    """Returns a question whose answer is a stretch of the device's lane, which is `milliseconds`
+    long. `known` is the known part of the device's work by name: (start, end) in milliseconds."""
     return StretchQuestion(question, milliseconds, known)

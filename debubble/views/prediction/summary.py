@@ -12,8 +12,8 @@ HEADINGS = ("question", "you said", "it was")
 
 
 class Summary(ipywidgets.HTML):
-    """A table with a row for each question; an answer is hidden until the reader has committed, and
-    appears when the reader commits later."""
+    """A table with the guess and the answer of each question; an answer is hidden until the reader
+    has committed, and appears when the reader commits later."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self.questions = list(questions)

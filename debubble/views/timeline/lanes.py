@@ -114,8 +114,8 @@ def choose_window(timeline: TimelineData, around: Sequence[Event] | None, column
 
 
 def window_of(start: float, end: float, columns: int) -> Window:
-    """Returns a window from `start` to `end`, or of a nanosecond if the only event has no
-    duration."""
+    """Returns a window from `start` to `end`, at least a nanosecond long: the only event may have
+    no duration."""
     return Window(start, max(end, start + 1e-3), columns)
 
 
@@ -128,8 +128,8 @@ def glyph_key(event: Event) -> str:
 
 
 def lane_rows(events: Sequence[Event], lanes: Sequence[str], window: Window) -> dict[str, str]:
-    """Returns a row for each lane. A column is filled when an event touches it, however short the
-    event is; gaps stay blank."""
+    """Returns the row of text of each lane, by lane. A column is filled with the event's glyph when
+    an event touches it, however short the event is; gaps stay blank."""
     ranks = {lane: [-1] * window.columns for lane in lanes}
     for event in events:
         row = ranks.get(event.lane)
@@ -142,8 +142,8 @@ def lane_rows(events: Sequence[Event], lanes: Sequence[str], window: Window) -> 
 
 
 def bubble_row(bubbles: Sequence[Bubble], window: Window) -> str:
-    """Returns a row in which each column that is idle for half of its time or more has the letter
-    of its main cause."""
+    """Returns the row of text that shows the bubbles: a column that is idle for half of its time or
+    more has the letter of its main cause, and the others are blank."""
     idle: list[dict[Cause, float]] = [{} for _ in range(window.columns)]
     for bubble in bubbles:
         start, end = window.position(bubble.start), window.position(bubble.end)
@@ -160,8 +160,8 @@ def bubble_row(bubbles: Sequence[Bubble], window: Window) -> str:
 
 
 def mark_rows(mark: Event, note: str | None, window: Window) -> list[str]:
-    """Returns carets under an event and the note: beside them if it fits, else in a row of its
-    own."""
+    """Returns rows of text that point at an event: carets under it, and the note beside them if it
+    fits, else in a row of its own."""
     cells = window.cells(mark.start, mark.end) or range(1)
     text = printable(note if note is not None else str(mark.source or mark.name))
     carets = " " * cells.start + "^" * len(cells)
@@ -172,7 +172,8 @@ def mark_rows(mark: Event, note: str | None, window: Window) -> list[str]:
 
 
 def axis_rows(window: Window, modelled: bool) -> list[str]:
-    """Returns ticks, and their times from the start of the recording."""
+    """Returns the two rows of text of the time axis: a ruler with ticks, and their times from the
+    start of the recording."""
     ruler, labels = ["─"] * window.columns, [" "] * window.columns
     word = "modelled time" if modelled else "measured time"
     free = 0

@@ -12,7 +12,7 @@ SHADES = 32
 
 
 class Shaded(NamedTuple):
-    """A stretch of which `share` (0 to 1) is filled."""
+    """A stretch of a lane, of which events fill `share` (0 to 1)."""
 
     start: float
     end: float
@@ -20,10 +20,10 @@ class Shaded(NamedTuple):
 
 
 def shade(spans: Iterable[Span], pixel: float) -> list[Shaded]:
-    """Returns spans of two pixels or more, joined where they overlap. Shorter spans become the
-    pixels that they touch, each with the share that they fill, so that a stream that is mostly idle
-    looks idle at any width. Equal neighbours are joined, and a span without duration has share
-    0."""
+    """Returns the stretches to draw for `spans`, pairs of start and end. Spans of two pixels or
+    more stay, joined where they overlap. Shorter spans become the pixels that they touch, each with
+    the share that they fill, so that a stream that is mostly idle looks idle at any width. Equal
+    neighbours are joined, and a span without duration has share 0."""
     shaded: list[Shaded] = []
     filled: dict[int, float] = {}
     for start, end in sorted(spans):
@@ -47,8 +47,8 @@ def shade(spans: Iterable[Span], pixel: float) -> list[Shaded]:
 
 
 def join_by_share(spans: Iterable[Span], pixel: float) -> list[Span]:
-    """Returns spans of two pixels or more, joined where they overlap, and of shorter ones the
-    pixels that they fill by at least half.
+    """Returns the stretches to draw as full for `spans`: those of two pixels or more, joined where
+    they overlap, and of shorter ones the pixels that they fill by at least half.
 
     So a thousand gaps of a tenth of a pixel don't look like one gap.
     """

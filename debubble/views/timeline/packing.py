@@ -75,7 +75,8 @@ def pack_events(
     sources: Interned[SourceLine],
     lanes: Interned[str],
 ) -> bytes:
-    """Returns the packed events. Lanes beyond the most that can be drawn share the last one."""
+    """Returns the events as bytes, column after column; their names, source lines and lanes are
+    numbers in these tables. Lanes beyond the most that can be drawn share the last one."""
     columns = {
         "start": on_grid([event.start for event in events]),
         "duration": [event.duration for event in events],
@@ -100,7 +101,8 @@ def pack_bubbles(bubbles: Sequence[Bubble], sources: Interned[SourceLine]) -> by
 
 
 def unpack(data: bytes, count: int, layout: Sequence[tuple[str, str]]) -> dict[str, np.ndarray]:
-    """Returns the columns of `count` rows, as recording/columns.js does in the browser."""
+    """Returns the columns in packed events or bubbles by name, `count` values each, as
+    recording/columns.js does in the browser."""
     columns, offset = {}, 0
     for name, dtype in layout:
         columns[name] = np.frombuffer(data, dtype, count, offset)

@@ -35,7 +35,8 @@ CAUSE_STYLES: dict[Cause, tuple[str, str]] = dict(
 
 
 def palette() -> dict[str, object]:
-    """Returns the tables above and the words for counts, as the browser reads them."""
+    """Returns the colours and words of events and bubbles, and the words for counts, as the browser
+    reads them."""
     return {
         "kinds": [
             {"key": key, "words": words, "light": light, "dark": dark}

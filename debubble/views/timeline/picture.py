@@ -40,7 +40,7 @@ MARK = 0.06
 """The height, in rows, of the line that marks an event however short it is."""
 
 MOST_LANES = 40
-"""Rows of lanes in a picture; one more row counts the other lanes."""
+"""The most lanes in a picture; if there are more, one more row says how many."""
 WIDEST_LANE, WIDEST_LABEL = 32, 110
 """The most characters of a lane's name, and of the label of the times."""
 
@@ -51,8 +51,8 @@ Box = list[tuple[float, float]]
 def draw_png(
     timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> bytes:
-    """Returns a PNG. With `ignore_sleep`, its words describe the part after a leading sleep, which
-    is still drawn."""
+    """Returns the picture of a timeline as a PNG, with `before` ghosted behind. With
+    `ignore_sleep`, its words describe the part after a leading sleep, which is still drawn."""
     timeline, before = Finished.of(timeline), before and Finished.of(before)
     figure = draw_figure(timeline, before, ignore_sleep)
     description = {"Description": alt_text(timeline, before, ignore_sleep)}
@@ -64,8 +64,8 @@ def draw_png(
 def draw_figure(
     timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> Figure:
-    """Returns a figure of the lanes from the top down, the bubbles as shaded bands with a row of
-    their own."""
+    """Returns the picture of a timeline as a matplotlib figure: the lanes from the top down, the
+    bubbles as shaded bands with a row of their own."""
     timeline, before = Finished.of(timeline), before and Finished.of(before)
     lanes, rows = lanes_and_rows(timeline, before)
     figure = Figure((WIDTH, 1.35 + 0.42 * len(rows)), DOTS_PER_INCH, layout="constrained")
@@ -105,9 +105,9 @@ def draw_events(
     ghost: bool = False,
     ghosted: bool = False,
 ) -> None:
-    """Draws boxes for a recording in the rows of `lanes`, the uppermost of `rows`; `pixel` is in
-    microseconds. `ghost` draws the recording before a change, `ghosted` one that lies over such a
-    ghost."""
+    """Draws the events of a recording as boxes in the rows of `lanes`, the uppermost of `rows`;
+    `pixel` is in microseconds. `ghost` draws the recording before a change, `ghosted` one that lies
+    over such a ghost."""
     spans: dict[tuple[str, str], list[Span]] = {}
     for event in timeline.events:
         style = event.copy_kind or event.kind
@@ -190,8 +190,8 @@ def dress(
     rows: Sequence[str],
     ignore_sleep: bool,
 ) -> None:
-    """Adds axes, labels and legend, with the word "modelled" or "measured" in the picture
-    itself."""
+    """Adds axes, labels, heading and legend to the drawn events, with the word "modelled" or
+    "measured" in the picture itself."""
     axes.set_ylim(0, len(rows))
     axes.set_yticks([len(rows) - 0.5 - row for row in range(len(rows))], rows)
     axes.tick_params(length=0, labelsize=8.5, colors=INK)
@@ -237,8 +237,8 @@ def dress(
 
 
 def heading(timeline: TimelineData, before: TimelineData | None, ignore_sleep: bool) -> str:
-    """Returns the heading. It begins with the time from end to end, since a share can get worse
-    while the whole gets better."""
+    """Returns the picture's heading: the time from end to end, then the device's idle share. The
+    time comes first, since a share can get worse while the whole gets better."""
     idle = f"device {idle_words(timeline, ignore_sleep)}"
     time = f"{format_time(timeline.length)} end to end"
     if before is None:
@@ -268,7 +268,8 @@ def first_start(timeline: TimelineData) -> float:
 def alt_text(
     timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> str:
-    """Returns the picture in words."""
+    """Returns a timeline's picture in words, for readers who can't see it: times, lanes, counts and
+    idle shares."""
     if not timeline.events:
         return "Timeline without events."
     counts = [

@@ -14,8 +14,9 @@ BUBBLE_HEADINGS: Row = ("idle", "share", "bubbles", "cause", "look at")
 
 
 def bubble_rows(bubbles: Sequence[Bubble], span: float) -> list[Row]:
-    """Returns the idle time of bubbles summed over cause and line, the longest first; shares are of
-    `span`, the microseconds in which the device had work."""
+    """Returns a row for each cause and line, with the idle time of all their bubbles, the longest
+    first. Shares are of `span`, the microseconds from the device's first event to the end of its
+    last."""
     totals: dict[tuple[str, str], tuple[float, int]] = {}
     lines: dict[int, str] = {}
     for bubble in bubbles:
@@ -34,7 +35,8 @@ def bubble_rows(bubbles: Sequence[Bubble], span: float) -> list[Row]:
 
 
 def align(headings: Row, rows: Sequence[Row], right: int) -> str:
-    """Returns columns two spaces apart, the first `right` of them flush right."""
+    """Returns a table as text, with columns two spaces apart, the first `right` of them flush
+    right."""
     table = [headings, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
     lines = []

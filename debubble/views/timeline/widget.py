@@ -39,8 +39,8 @@ class TimelineWidget(anywidget.AnyWidget):
     def __init__(
         self, timeline: TimelineData, before: TimelineData | None = None, *, axis: float = 0.0
     ) -> None:
-        """Takes in `axis` the microseconds that the time axis has at least, so that several widgets
-        can be compared."""
+        """Makes the time axis at least `axis` microseconds long, so that several widgets can be
+        compared."""
         self._revision = 0
         self._axis = axis
         self._timeline, self._before = timeline, before
@@ -55,7 +55,8 @@ class TimelineWidget(anywidget.AnyWidget):
         return self._before
 
     def update(self, timeline: TimelineData, before: TimelineData | None = None) -> None:
-        """Shows `timeline` instead, in one message; without `before` the ghost disappears."""
+        """Shows `timeline` in place of the current one, in one message; without `before` the ghost
+        disappears."""
         self._timeline, self._before = timeline, before
         with self.hold_sync():
             for name, value in self._pack().items():

@@ -10,7 +10,7 @@ from debubble.timeline.event import Event
 from debubble.timeline.perfetto import lane_order
 
 TICK_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
-"""The units, each after its number of microseconds."""
+"""The units of a time axis: microseconds in one unit, and its name."""
 
 
 def printable(text: str) -> str:
@@ -63,7 +63,9 @@ def format_tick(microseconds: float, step: float) -> str:
 
 
 def nice_ticks(start: float, end: float, most: int) -> list[float]:
-    """Returns at most `most` round numbers from `start` to `end`."""
+    """Returns the round numbers from `start` to `end` at which ticks stand, in at most `most` equal
+    steps of 1, 2 or 5 times a power of ten. Returns [start] if `end` is not after it or `most` is
+    0."""
     span = end - start
     if span <= 0 or most < 1:
         return [start]
@@ -74,7 +76,7 @@ def nice_ticks(start: float, end: float, most: int) -> list[float]:
 
 
 def ordered_lanes(events: Sequence[Event]) -> list[str]:
-    """Returns the host first, then the streams by their number."""
+    """Returns the lanes of these events: the host first, then the streams by their number."""
     lanes = {event.lane for event in events}
     host = [event.lane for event in events if not event.on_device][:1]
     return host + sorted(lanes - set(host), key=lane_order)
