@@ -21,7 +21,8 @@ class Finding:
     to do because of it, all in microseconds. `thread` is the thread's name, None for the thread
     that recorded. `call` is the PyTorch function that was called, and `operator` the ATen operator
     that waits, if they are known. `setup` is True if all of it happened before the steps of the
-    run, `once` if it happened once in a run of several steps.
+    run, `after` if all of it happened after them, `once` if it happened once in a run of several
+    steps.
     """
 
     kind: HoldKind
@@ -31,6 +32,7 @@ class Finding:
     call: str | None = None
     operator: str | None = None
     setup: bool = False
+    after: bool = False
     once: bool = False
     count: int = 0
     held: float = 0.0
@@ -50,7 +52,10 @@ class Finding:
     @property
     def instead(self) -> str | None:
         """Advice for this call, or None if no specific advice is known."""
-        apart: Apart = "setup" if self.setup else "once" if self.once else None
+        once = self.once or (self.count == 1 and self.innermost != self.source)
+        apart: Apart = (
+            "setup" if self.setup else "after" if self.after else "once" if once else None
+        )
         return instead_of(
             self.kind, self.call, self.operator, self.source, apart, bool(self.thread)
         )
@@ -105,7 +110,12 @@ def find(timeline: TimelineData, steps: Steps | None = None) -> list[Finding]:
         if id(bubble.held_by) in owner:
             idle[owner[id(bubble.held_by)]] += bubble.duration
     found = [
-        replace(finding, idle=idle[key], setup=steps.are_setup(starts[key]))
+        replace(
+            finding,
+            idle=idle[key],
+            setup=steps.are_setup(starts[key]),
+            after=steps.are_after(starts[key]),
+        )
         for key, finding in totals.items()
     ]
     return sorted(

@@ -33,8 +33,8 @@ class Remedy(NamedTuple):
     """True if it only helps a call that waits in each step. A call that waits once may wait."""
 
 
-Apart = Literal["setup", "once"] | None
-"""The reason why a finding is listed apart from the steps: set-up, or seen once."""
+Apart = Literal["setup", "after", "once"] | None
+"""The reason why a finding is none of the steps': set-up, after the last step, or seen once."""
 UPLOADS: tuple[HoldKind, ...] = ("pageable_upload", "staged_upload")
 TO_THE_HOST: tuple[HoldKind, ...] = ("value", "download")
 COUNTS: tuple[HoldKind, ...] = ("value", "download", "stream")
@@ -65,11 +65,17 @@ SETUP = (
     "it is set-up and costs no step: leave it as it is, or put it into "
     "`with debubble.allow_host_sync():`"
 )
+AFTER = (
+    "it comes after the last step and costs no step: leave it as it is, or put it into "
+    "`with debubble.allow_host_sync():`"
+)
 ONCE = "it waits once in this run: put it into `with debubble.allow_host_sync():` if it is meant"
+TEXTS: dict[str, str] = {"setup": SETUP, "after": AFTER, "once": ONCE}
 MEANT = "put it into `with debubble.allow_host_sync():` if it is meant: "
 LIBRARYS = (
-    "it is a line of {library}: look for an option of {library} without this wait, call it more "
-    "rarely, or put the call into `with debubble.allow_host_sync():`"
+    "`{function}` of {library} waits each time, and no option against it is known here: call it "
+    "more rarely, with several batches at once, or put the call into "
+    "`with debubble.allow_host_sync():`"
 )
 LATER = "copy into pinned memory with non_blocking=True, record an event, and read it a step later"
 PINNED = "pin the source (pin_memory(), DataLoader(pin_memory=True))"
@@ -92,7 +98,12 @@ OF_SETUP = (
         inside=r"param\.copy_\(input_param\)|torch/serialization\.py|load_state_dict",
     ),
     Remedy(
-        "load once, before the steps; " + MEANT + "loading waits",
+        MEANT + "saved tensors have to come to the host; save rarely",
+        (*TO_THE_HOST, "pageable_download"),
+        inside=r"safetensors/",
+    ),
+    Remedy(
+        "load once, outside of the steps; " + MEANT + "loading waits",
         UPLOADS,
         reads=r"\b(torch\.load|load_file|load_state_dict|from_pretrained)\(",
     ),
@@ -150,6 +161,29 @@ INSIDE_PYTORCH = (
         inside=r"torch/testing/",
     ),
     Remedy(
+        "metric.cpu().compute() brings the rows over once, and update() takes several batches at "
+        "once: a retrieval metric reads the device for each check and each query",
+        (*TO_THE_HOST, *UPLOADS),
+        inside=r"torchmetrics/retrieval/|_retrieval",
+    ),
+    Remedy(
+        "thresholds=n: with bins a curve's size is known, and no value is read for each class",
+        TO_THE_HOST,
+        inside=r"torchmetrics/functional/classification/(roc|precision_recall|auroc|average_).*"
+        r"(\[-1\]|unique|cumsum|\[mask|isnan)",
+    ),
+    Remedy(
+        "torch.use_deterministic_algorithms(True), with which torchmetrics counts without "
+        "bincount; or update() with several batches at once",
+        TO_THE_HOST,
+        inside=r"torchmetrics/utilities/data\.py:\d+: .*bincount",
+    ),
+    Remedy(
+        "update() with several batches at once: the metric uploads a number or a list each time",
+        UPLOADS,
+        inside=r"torchmetrics/",
+    ),
+    Remedy(
         "pass validate_args=False to the metric: its checks of the inputs read the device",
         TO_THE_HOST,
         inside=r"torchmetrics/.*(_validation\(|_validate)|torchmetrics/utilities/checks\.py",
@@ -162,11 +196,43 @@ INSIDE_PYTORCH = (
     Remedy(
         "log more rarely: TrainingArguments(logging_steps=n)",
         TO_THE_HOST,
-        inside=r"transformers/trainer\.py:\d+: .*nested_gather",
+        inside=r"transformers/trainer\.py:\d+: .*(nested_gather|\.item\(\))",
+    ),
+    Remedy(
+        'attn_implementation="eager", or a mask of 4 dimensions that you make: of a padding mask '
+        "SDPA's preparation reads whether it masks anything",
+        TO_THE_HOST,
+        inside=r"transformers/(masking_utils|modeling_attn_mask_utils)\.py",
+    ),
+    Remedy(
+        'TrainingArguments(accelerator_config={"non_blocking": True}), or '
+        "DataLoaderConfiguration(non_blocking=True) for an Accelerator of yours",
+        (*UPLOADS, "pinned_upload"),
+        inside=r"accelerate/utils/operations\.py:\d+: .*tensor\.to\(device",
+    ),
+    Remedy(
+        "evaluate more rarely (eval_steps=n) or in larger batches: to gather what the ranks have, "
+        "its shapes are read",
+        TO_THE_HOST,
+        inside=r"accelerate/utils/operations\.py",
     ),
 )
 
 OF_UPLOADS = (
+    Remedy(
+        "self.register_buffer(name, tensor, persistent=False) in __init__: it moves with the "
+        "module, and the call in forward copies nothing",
+        (*UPLOADS, "pinned_upload"),
+        call=COPIES,
+        reads=r"\bself\.\w+\.(to|cuda|type_as)\(",
+        form="in forward",
+    ),
+    Remedy(
+        "make the index of the forward pass on the device (torch.arange(n, device=x.device)), or "
+        "upload it once: the gradient of x[index] uploads an index of the host again",
+        UPLOADS,
+        call=r"_?index_put_?(_impl_)?",
+    ),
     Remedy(
         "torch.stack([...]): it puts the values together on the device",
         (*UPLOADS, *TO_THE_HOST),
@@ -500,6 +566,12 @@ BY_THE_TEXT = (
         call=r"__(lt|gt|le|ge)__",
     ),
     Remedy(
+        MEANT + "a test has to read what it checks",
+        TO_THE_HOST,
+        reads=r"^assert\b",
+        form="in a test",
+    ),
+    Remedy(
         "torch._assert_async(condition) checks on the device; or check outside of the steps",
         TO_THE_HOST,
         call=NUMBERS,
@@ -599,15 +671,35 @@ BY_THE_TEXT = (
         form="augmented",
     ),
     Remedy(
-        "print every n steps, or what a pinned copy brought some steps ago",
+        "it is logged every few steps already: raise that number, or leave it",
+        TO_THE_HOST,
+        call=rf"{NUMBERS}|__repr__|__str__|cpu|numpy|to\b.*",
+        reads=LOGS,
+        form="every n",
+    ),
+    Remedy(
+        "log every n steps, and bring all numbers at once: torch.stack([a, b]).tolist()",
+        TO_THE_HOST,
+        call=rf"{NUMBERS}|cpu|numpy|to\b.*",
+        reads=rf"({LOGS}).*(\.item\(\).*\.item\(\)|float\(.*float\()",
+    ),
+    Remedy(
+        "log every n steps, or what a pinned copy brought some steps ago",
         TO_THE_HOST,
         call=rf"{NUMBERS}|__repr__|__str__|cpu|numpy|to\b.*",
         reads=LOGS,
     ),
     Remedy(
-        "print every n steps, or what a pinned copy brought some steps ago",
+        "log every n steps, or what a pinned copy brought some steps ago",
         TO_THE_HOST,
         call=r"__repr__|__str__|__format__",
+    ),
+    Remedy(
+        "take all of them to the host once, before the loop (for y in labels.tolist()): a list or "
+        "a set of Python's needs numbers of the host",
+        TO_THE_HOST,
+        call=NUMBERS,
+        reads=r"\.(remove|index|count|discard)\(.*(\.item\(|\bint\()",
     ),
     Remedy(
         "x.tolist(), or torch.stack(values).tolist(), waits once instead of once a value; or know "
@@ -722,7 +814,8 @@ REMEDIES = (
 
 def may_stay(instead: str | None) -> bool:
     """Returns True if advice says that a wait is mostly meant, or that it happens once."""
-    return instead is not None and (MEANT in instead or instead in (SETUP, OF_SETUP[0].instead))
+    stays = (SETUP, AFTER, OF_SETUP[0].instead)
+    return instead is not None and (MEANT in instead or instead in stays)
 
 
 def instead_of(
@@ -734,7 +827,7 @@ def instead_of(
     in_thread: bool = False,
 ) -> str | None:
     """Returns what to write instead, or None if no specific advice is known. `apart` says that the
-    call belongs to the set-up, or happened once in a run of several steps. Of a library's line the
+    call belongs to no step, or happened once in a run of several steps. Of a library's line the
     user can't change the text, so advice by its words is left out."""
     inside = [line.in_library for line in source.inside] if source else []
     code = source.outside_pytorch if source else None
@@ -760,10 +853,18 @@ def instead_of(
             and (not remedy.operator or re.fullmatch(remedy.operator, operator or ""))
             and (not remedy.inside or any(re.search(remedy.inside, line) for line in inside[-2:]))
         ):
-            if apart and (remedy.of_steps or remedy in BY_THE_TEXT):
-                return SETUP if apart == "setup" else ONCE
+            if may_stay(remedy.instead):
+                return remedy.instead
+            if apart == "after" and "augmented" not in statement.forms:
+                return AFTER
+            adds_up = apart != "setup" and "augmented" in statement.forms
+            if apart and not adds_up and (remedy.of_steps or remedy in BY_THE_TEXT):
+                return TEXTS[apart]
             names = {"call": (call or "").removeprefix("linalg_"), **read.groupdict()}
             return remedy.instead.format(**names) if "{" in remedy.instead else remedy.instead
     if library is None:
         return None
-    return LIBRARYS.format(library=library.in_library.partition("/")[0].partition(":")[0])
+    if apart:
+        return TEXTS[apart]
+    name = library.in_library.partition("/")[0].partition(":")[0]
+    return LIBRARYS.format(library=name, function=library.function.partition(".<locals>")[0])

@@ -32,21 +32,32 @@ COMPILES = ("jit", "compile", "script", "kernel", "numba", "triton", "cuda")
 
 class Steps(NamedTuple):
     """The steps of a run: the passes of the loop at `line` after its first `skip` passes. Set-up
-    ends at `until` microseconds. Both are None if no loop has enough passes. `others` are the
-    times of the passes of loops that do as much in a pass, such as the training before a longer
+    ends at `until` microseconds, and the loop ended for the last time at `ended`. All are None if
+    no loop has enough passes. `every` are the times of the passes of all loops that have enough.
+    `others` are those of loops that do as much in a pass, such as the training before a longer
     evaluation."""
 
     skip: int
     line: SourceLine | None = None
     until: float | None = None
     others: tuple[list[float], ...] = ()
+    ended: float | None = None
+    every: tuple[list[float], ...] = ()
 
     def are_setup(self, times: list[float]) -> bool:
         """Returns True if a call at these times is set-up: all lie before the steps, and no other
         loop reached it in more than `skip` passes."""
-        if self.until is None or max(times) >= self.until:
-            return False
-        reached = ({bisect_right(passes, time) for time in times} - {0} for passes in self.others)
+        before = self.until is not None and max(times) < self.until
+        return before and self._in_few_passes(times, self.others)
+
+    def are_after(self, times: list[float]) -> bool:
+        """Returns True if a call at these times comes after the last step: the loop has ended, and
+        no loop reached the call in more than `skip` passes."""
+        after = self.ended is not None and min(times) >= self.ended
+        return after and self._in_few_passes(times, self.every)
+
+    def _in_few_passes(self, times: list[float], loops: Iterable[list[float]]) -> bool:
+        reached = ({bisect_right(passes, time) for time in times} - {0} for passes in loops)
         return all(len(passes) <= self.skip for passes in reached)
 
 
@@ -65,22 +76,24 @@ class Loops:
         self._thread = threading.get_ident()
         self._lines: list[SourceLine] = []
         self._passes: list[array[float]] = []
+        self._ends: list[float] = []
+        """The time at which each loop ended last, or 0."""
 
     def compile(self, source: bytes | str, file: str) -> CodeType:
         """Returns the compiled code with its loops noted. Raises what Python's `compile` raises."""
         tree = ast.parse(source, file)
-        for loop in [*_loops_of(tree)]:
-            loop.body.insert(0, self._noting(loop, file))
+        for block, loop in [*_loops_of(tree)]:
+            self._lines.append(SourceLine(file, loop.lineno, "<loop>"))
+            self._passes.append(array("d"))
+            self._ends.append(0.0)
+            loop.body.insert(0, self._noting(loop.body[0], ended=False))
+            block.insert(block.index(loop) + 1, self._noting(loop, ended=True))
         return compile(tree, file, "exec", dont_inherit=True)
 
-    def _noting(self, loop: ast.For | ast.AsyncFor | ast.While, file: str) -> ast.stmt:
-        self._lines.append(SourceLine(file, loop.lineno, "<loop>"))
-        self._passes.append(array("d"))
-        call = ast.Call(
-            ast.Name(NOTE, ast.Load()), [ast.Constant(len(self._lines) - 1)], keywords=[]
-        )
-        statement = ast.copy_location(ast.Expr(call), loop.body[0])
-        return ast.fix_missing_locations(statement)
+    def _noting(self, place: ast.stmt, *, ended: bool) -> ast.stmt:
+        about: list[ast.expr] = [ast.Constant(len(self._lines) - 1), ast.Constant(ended)]
+        call = ast.Call(ast.Name(NOTE, ast.Load()), about, keywords=[])
+        return ast.fix_missing_locations(ast.copy_location(ast.Expr(call), place))
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -106,14 +119,14 @@ class Loops:
         finally:
             setattr(builtins, NOTE, _ignore)
 
-    def _note(self, number: int) -> None:
-        if self._compiling():
+    def _note(self, number: int, ended: bool) -> None:
+        if self._compiling() or threading.get_ident() != self._thread:
             return
-        passes = self._passes[number]
-        if len(passes) < MOST_PASSES and threading.get_ident() == self._thread:
-            now = self._elapsed()
-            if now is not None:
-                passes.append(now)
+        now = self._elapsed()
+        if now is not None and ended:
+            self._ends[number] = now
+        elif now is not None and len(self._passes[number]) < MOST_PASSES:
+            self._passes[number].append(now)
 
     def steps(self, timeline: TimelineData) -> Steps:
         """Returns the steps of a recording. Chooses the script's loop with the most passes that
@@ -122,32 +135,36 @@ class Loops:
         last = max((hold.last.start for hold in find_holds(timeline.events)), default=None)
         if last is None or not self.skip:
             return Steps(self.skip)
-        loops: list[tuple[bool, SourceLine, list[float]]] = []
-        for line, passes in zip(self._lines, self._passes, strict=True):
+        loops: list[tuple[SourceLine, list[float], float]] = []
+        for line, passes, end in zip(self._lines, self._passes, self._ends, strict=True):
             used = _apart(calls, (time for time in passes if time <= last))
             if len(used) > self.skip:
-                loops.append((line.file == self.main, line, used))
+                loops.append((line, used, end))
         if not loops:
             return Steps(self.skip)
-        _, line, used = max(loops, key=lambda loop: (loop[0], len(loop[2])))
+        line, used, end = max(loops, key=lambda loop: (loop[0].file == self.main, len(loop[1])))
+        every = tuple(passes for _, passes, _ in loops)
         as_much = _calls_a_pass(calls, used)
         others = tuple(
-            other
-            for _, _, other in loops
-            if other is not used and _calls_a_pass(calls, other) >= as_much
+            other for other in every if other is not used and _calls_a_pass(calls, other) >= as_much
         )
-        return Steps(self.skip, line, used[self.skip], others)
+        ended = end if end > used[-1] else None
+        return Steps(self.skip, line, used[self.skip], others, ended, every)
 
 
-def _loops_of(tree: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
-    """Yields outer loops before inner ones, because the first of two loops with the same number of
-    passes is chosen."""
+Loop = ast.For | ast.AsyncFor | ast.While
+
+
+def _loops_of(tree: ast.AST) -> Iterator[tuple[list[ast.stmt], Loop]]:
+    """Yields the loops, each with the block of statements that it is part of. Outer loops come
+    before inner ones, because the first of two loops with the same number of passes is chosen."""
     for node in ast.iter_child_nodes(tree):
         decorators = getattr(node, "decorator_list", [])
         if any(word in ast.unparse(one).lower() for one in decorators for word in COMPILES):
             continue
-        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-            yield node
+        if isinstance(node, Loop):
+            fields = (value for _, value in ast.iter_fields(tree))
+            yield next(each for each in fields if isinstance(each, list) and node in each), node
         yield from _loops_of(node)
 
 
@@ -164,5 +181,5 @@ def _calls_a_pass(calls: list[float], passes: list[float]) -> float:
     return median(after - before for before, after in pairwise(reached))
 
 
-def _ignore(number: int) -> None:
+def _ignore(number: int, ended: bool) -> None:
     """Ignores a pass after the recording."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from collections import defaultdict
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,7 +19,8 @@ class Statement(NamedTuple):
 
     The forms are words for its parts: `if`, `while`, `assert`, `for`, `return`, `augmented`,
     `f-string`, `comprehension`, `conditional`, `literal` (a tensor made of constants in the code),
-    `many indices`. For a tensor that is moved by `.to()` or `.cuda()` they say how it was made:
+    `many indices`, `every n` (it runs only if the remainder of a division says so), `in forward`,
+    `in a test`. For a tensor that is moved by `.to()` or `.cuda()` they say how it was made:
     `moves literal`, `moves values`, `moves array`, `moves factory`, `moves something`."""
 
     text: str
@@ -45,14 +47,18 @@ def _statements(source: str) -> dict[int, Statement]:
     except (SyntaxError, ValueError, RecursionError):
         return found
     rows = source.splitlines()
+    around: defaultdict[ast.AST, set[str]] = defaultdict(set)
     for node in ast.walk(tree):  # Outer statements come before those inside them.
+        if form := _form_of_its_body(node):
+            for inner in [*ast.walk(node)][1:]:
+                around[inner].add(form)
         if isinstance(node, ast.stmt):
             parts = _own_parts(node)
             if not parts:
                 continue
             last = max(part.end_lineno or node.lineno for part in parts)
             text = " ".join(" ".join(rows[node.lineno - 1 : last]).split())
-            statement = Statement(text, _forms(node, parts))
+            statement = Statement(text, _forms(node, parts) | around[node])
             found.update(dict.fromkeys(range(node.lineno, last + 1), statement))
     return found
 
@@ -63,6 +69,15 @@ def _alone(text: str) -> Statement:
         if found:
             return Statement(text, [*found.values()][-1].forms)
     return Statement(text, frozenset())
+
+
+def _form_of_its_body(node: ast.AST) -> str | None:
+    """Returns a form that all statements inside of this one have, or None."""
+    if isinstance(node, ast.If) and any(isinstance(it, ast.Mod) for it in ast.walk(node.test)):
+        return "every n"
+    if isinstance(node, ast.FunctionDef) and node.name == "forward":
+        return "in forward"
+    return "in a test" if isinstance(node, ast.FunctionDef) and node.name[:5] == "test_" else None
 
 
 def _own_parts(node: ast.stmt) -> list[ast.expr]:

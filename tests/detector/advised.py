@@ -42,8 +42,15 @@ def train(device):
         prediction = out.argmax(1)
         correct += (prediction == y).sum().item()  # instead: add it up on the device
         accuracy = (prediction == y).float().mean().item()  # instead: count it on the device
-        print(f"step {step}: {loss:.3f}", norm)  # instead: print every n steps
-        print("predicted", prediction)  # instead: print every n steps
+        print(f"step {step}: {loss:.3f}", norm)  # instead: log every n steps
+        print("predicted", prediction)  # instead: log every n steps, or
+        print(loss.item(), total_norm.item())  # instead: log every n steps, and bring all numbers
+        if step % 2 == 0:
+            print("loss", loss.item())  # instead: it is logged every few steps already
+        [0, 1, 2, 3].remove(y.argmax().item())  # instead: take all of them to the host once
+        leaf = torch.ones(4, 4, device=device, requires_grad=True)
+        chosen = leaf[torch.arange(4), y]  # instead: make the index on the device
+        chosen.sum().backward()  # instead: make the index of the forward pass
         perplexity = math.exp(loss.item())  # instead: torch's function of that name
         best = max(out[0, 0], out[0, 1])  # instead: torch.maximum(a, b)
         factor = 0.5 if loss > 1 else 1.0  # instead: torch.where(condition, a, b)
@@ -53,7 +60,7 @@ def train(device):
         same = torch.equal(y, prediction)  # instead: (a == b).all() stays
         rows = [v.item() for v in (loss, total_norm)]  # instead: x.tolist(), or torch.stack
         probabilities = out.softmax(1).detach().cpu().numpy()  # instead: copy into pinned memory
-        logged = "%.3f" % loss  # noqa: UP031  # instead: print every n steps
+        logged = "%.3f" % loss  # noqa: UP031  # instead: log every n steps
         torch.randn(4, 4).pin_memory().to(device)  # instead: make it on the device
         pinned = torch.empty(4, 4).pin_memory().copy_(xs[:4, :4])
         pinned.to(device)  # instead: add non_blocking=True
@@ -146,7 +153,7 @@ def generate(device):
         nn.utils.clip_grad_norm_(logits, 1.0, error_if_nonfinite=True) if score > 1e9 else scores
         with torch.no_grad():
             torch.cat([logits, logits]).cpu()  # instead: copy into pinned memory
-    logits.sum().item()  # instead: it waits once in this run
+    logits.sum().item()  # instead: it comes after the last step
 
 
 class Environment:

@@ -72,6 +72,15 @@ def test_each_line_of_the_text_waits(found, part):
         ("loss = step(x)", "torch/nn/utils/clip_grad.py: if error_if_nonfinite and", "leave out"),
         ("trainer.train()", "transformers/trainer.py: torch.isnan(tr_loss_step)", "TrainingArgum"),
         ("metric.update(p)", "torchmetrics/a.py: _validation(preds)", "pass validate_args=False"),
+        (
+            "m.update(p)",
+            "torchmetrics/utilities/checks.py: _check_retrieval_inputs(",
+            "metric.cpu()",
+        ),
+        ("m.update(p)", "torchmetrics/utilities/data.py: torch.bincount(x)", "torch.use_determin"),
+        ("trainer.train()", "transformers/trainer.py: grad_norm.item()", "log more rarely: Train"),
+        ("trainer.train()", "transformers/masking_utils.py: padding_mask.all()", "attn_implement"),
+        ("trainer.train()", "safetensors/torch.py: tensor = tensor.to('cpu')", "put it into `with"),
     ],
 )
 def test_a_wait_inside_a_library_is_told_by_the_librarys_line(text, inside, instead):
@@ -91,6 +100,6 @@ def test_a_wait_of_a_library_is_called_that_and_gets_no_advice_by_its_words():
     library = SourceLine("/x/site-packages/torchmetrics/a.py", 7, "f", "res = x[~torch.isnan(x)]")
     line = SourceLine("train.py", 3, "<module>", "print(auroc.compute())", inside=(library,))
     said = instead_of("value", "__getitem__(mask)", "nonzero", line)
-    assert said.startswith("it is a line of torchmetrics: look for an option of torchmetrics")
+    assert said.startswith("`f` of torchmetrics waits each time, and no option against it is known")
     saving = line._replace(code="vutils.save_image(y, 'y.png')")
     assert "what is saved" in instead_of("download", "cpu", "copy_", saving)

@@ -61,6 +61,20 @@ for step in range(3):
 for batch in range(8):
     weight.detach().sum().item()  # step
 """
+ENDED = f"""{HEAD}\
+x = torch.ones(4, device=device)
+for step in range(4):
+    x.sum().item()
+for batch in range(3):
+    if batch % 2 == 0:
+        x.mean().item()
+print(x.max().item())  # after
+def tried():
+    for rare in range(1):
+        x.min().item()  # after
+        return
+tried()
+"""
 SAVED = f"""{HEAD}\
 x = torch.ones(4).to(device)  # set-up
 for step in range(3):
@@ -118,6 +132,13 @@ def test_what_is_meant_comes_after_what_has_a_way_around_it(run):
     _, data = run(SAVED)
     assert "torch.save" not in data["findings"][0]["code"]
     assert "torch.save" in data["findings"][1]["code"]
+
+
+def test_what_no_later_loop_reaches_twice_comes_after_the_steps(run):
+    _, data = run(ENDED)
+    assert len(data["findings"]) == 4
+    for row in data["findings"]:
+        assert ("it comes after the last step" in row["instead"]) == ("# after" in row["code"])
 
 
 def test_the_loop_is_named(run):
