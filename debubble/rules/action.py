@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Action(NamedTuple):
-    """One kernel, copy or host wait."""
+    """One kernel, copy, memset or host wait of an operator."""
 
     kind: Literal["kernel", "copy", "memset", "sync"]
     name: str
@@ -17,8 +17,8 @@ class Action(NamedTuple):
     """The bytes that a kernel reads and writes, or that a copy moves."""
     flops: float = 0.0
     unit: Literal["vector", "library", "triton", "sleep"] = "vector"
-    """The kind of kernel: PyTorch's own, a library's matrix product, or Triton's. A sleep has its
-    microseconds as `flops`."""
+    """The kind of kernel: "vector" is PyTorch's own, "library" a library's matrix product, "triton"
+    a Triton kernel. A "sleep" has its microseconds as `flops`."""
     tensor_cores: bool = True
     """True if a matrix product runs on tensor cores: in half precision it does, in fp32 it
     doesn't."""
@@ -28,7 +28,8 @@ class Action(NamedTuple):
     pageable: bool = False
     """True if a copy's host memory is pageable."""
     pieces: tuple[int, int] = (0, 0)
-    """The number of copies in one batch call: of sizes below the cliff, and from it on."""
+    """The numbers of small and of large copies in one batch call; the cost model's
+    `batch_cliff_bytes` divides them."""
     link_bytes: float = 0
     """The bytes that a kernel reads from pinned host memory, or writes to it: the larger of the
     two."""

@@ -7,11 +7,13 @@ from .effects import NOTHING, ONE_KERNEL, Effects
 SORTED_IN_ONE_BLOCK = 4096
 """The most elements that one block of threads sorts."""
 LARGE = 1 << 16
-"""The number of elements above which counting takes a second kernel."""
+"""The number of elements above which `nonzero` takes another kernel to count, and `topk` takes 20
+kernels."""
 
 
 def nonzero(args: tuple, kwargs: dict) -> Effects:
-    """Counts, reads the number on the host, then writes the positions."""
+    """Returns the effects of `nonzero`: kernels that count, a read of the count on the host, and
+    kernels that write the positions."""
     mask = args[0]
     if mask.numel() == 0:
         return Effects(kernels=2, reads=1)
@@ -26,14 +28,15 @@ def equal(args: tuple, kwargs: dict) -> Effects:
 
 
 def bincount(args: tuple, kwargs: dict) -> Effects:
-    """Reads the smallest and the largest value on the host."""
+    """Returns the effects of `bincount`: the host reads the smallest and the largest value."""
     if args[0].numel() == 0:
         return ONE_KERNEL
     return Effects(kernels=2, reads=2, kernels_after=2)
 
 
 def histc(args: tuple, kwargs: dict) -> Effects:
-    """Reads the smallest and the largest value on the host, unless the range is given."""
+    """Returns the effects of `histc`: the host reads the smallest and the largest value, unless the
+    range is given."""
     low = args[2] if len(args) > 2 else kwargs.get("min", 0)
     high = args[3] if len(args) > 3 else kwargs.get("max", 0)
     if low != high or args[0].numel() == 0:
@@ -42,7 +45,8 @@ def histc(args: tuple, kwargs: dict) -> Effects:
 
 
 def matrix_exp(args: tuple, kwargs: dict) -> Effects:
-    """One matrix is compared with each bound of an approximation, a batch is sorted by them."""
+    """Returns the effects of `matrix_exp`: a single matrix is compared with each bound of an
+    approximation, and the matrices of a batch are sorted by these bounds."""
     matrices = args[0]
     if matrices.numel() == 0 or matrices.size(-1) == 1:
         return ONE_KERNEL
@@ -52,7 +56,8 @@ def matrix_exp(args: tuple, kwargs: dict) -> Effects:
 
 
 def unique_consecutive(args: tuple, kwargs: dict) -> Effects:
-    """Compares rows if there is a dimension, and then also waits for the number of rows."""
+    """Returns the effects of `unique_consecutive`: with `dim`, kernels compare whole rows, and the
+    host also waits for the number of rows."""
     dim = args[3] if len(args) > 3 else kwargs.get("dim")
     if dim is None:
         return Effects(kernels=1, reads=1, kernels_after=1)

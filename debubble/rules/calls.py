@@ -22,7 +22,8 @@ the call ends."""
 
 
 class during:
-    """A block in which the running thread's call is set. A call inside another call is not set."""
+    """A context manager that makes a call the running call of this thread, unless the thread is
+    inside another call already."""
 
     __slots__ = ("_call", "_outer")
 
@@ -44,8 +45,9 @@ def running_call() -> str | None:
 
 
 def describe(function: object, args: tuple, kwargs: dict) -> str | None:
-    """Returns `item`, or `__getitem__(mask)` if the arguments say more. Returns None for a call
-    that only runs others, such as `backward`."""
+    """Returns the function's name, such as `item`, followed by what its arguments tell, such as
+    `__getitem__(mask)`. Returns None for an object without a name and for a function that only runs
+    others, such as `backward`."""
     name = getattr(function, "__name__", None)
     if name is None or name in RUNS_OTHERS:
         return None
@@ -58,7 +60,8 @@ RUNS_OTHERS = {"backward", "grad", "__get__", "__set__", "_run_symbolic"}
 
 
 def _of_index(args: tuple, kwargs: dict) -> Iterator[str]:
-    """Yields the parts of an index, and the kind of the assigned value: `x[index] = value`."""
+    """Yields the kind of each tensor, array and list in an index, such as "mask", of a slice bound
+    on the device, and of the value that `x[index] = value` assigns."""
     parts = args[1] if isinstance(args[1], tuple) else (args[1],)
     for part in parts:
         yield from _of_part(part)
@@ -102,8 +105,8 @@ def _of_value(value: Any) -> Iterator[str]:
 
 
 def _of_host_memory(args: tuple, kwargs: dict) -> Iterator[str]:
-    """Yields the reasons why a copy between host and device is not one of pinned, contiguous
-    bytes."""
+    """Yields facts about the host tensor of a copy between host and device that can decide whether
+    the host waits: "number on the host", "pinned", "holes", "another dtype"."""
     tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor)]
     host = next((t for t in tensors if not _on_device(t) and t.layout is torch.strided), None)
     if host is None:
@@ -121,7 +124,8 @@ def _of_host_memory(args: tuple, kwargs: dict) -> Iterator[str]:
 
 
 def _of_values(args: tuple, kwargs: dict) -> Iterator[str]:
-    """Yields the kind of the values of a tensor: `torch.tensor(values)`, `x.new_tensor(values)`."""
+    """Yields the kind of `values` in `torch.tensor(values)` or `x.new_tensor(values)`, such as
+    "list"."""
     values = next((v for v in args if not _is_tensor_method(v, args)), kwargs.get("data"))
     if isinstance(values, (list, tuple)):
         yield "list of tensors" if _has_tensor(values) else "list"
@@ -134,7 +138,8 @@ def _of_values(args: tuple, kwargs: dict) -> Iterator[str]:
 
 
 def _is_tensor_method(value: Any, args: tuple) -> bool:
-    """Returns True for the tensor of `x.new_tensor(values)`, whose own values play no part."""
+    """Returns True if `value` is the tensor `x` of a call `x.new_tensor(values)`, which is not one
+    of the values."""
     return len(args) > 1 and value is args[0] and isinstance(value, torch.Tensor)
 
 
@@ -172,4 +177,5 @@ FACTS: dict[str, Facts] = {
     **dict.fromkeys(("where", "fill_", "masked_fill", "masked_fill_", "clamp"), _of_numbers),
     **dict.fromkeys(("index_fill_", "index_put_", "isin", "searchsorted"), _of_numbers),
 }
-"""The function that examines the arguments, by the name of the called function."""
+"""The function that looks at a call's arguments and yields words about them, by the name of the
+called function."""

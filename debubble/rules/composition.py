@@ -19,14 +19,14 @@ COMPOSITE_KEYS = (
     torch.DispatchKey.CompositeExplicitAutogradNonFunctional,
 )
 COPIES = {"copy_", "_to_copy"}
-"""Operators that PyTorch composes of others by name, and that have rules in
+"""Operators that PyTorch composes of other operators, but that have rules of their own in
 `debubble.rules.copies`."""
 
 
 @functools.cache
 def parts_of(func: OpOverload) -> Callable[..., object] | None:
-    """Returns a function that calls the other operators in place of `func`, or None if it computes,
-    copies or is a view."""
+    """Returns a function that calls the other operators in place of `func`. Returns None if `func`
+    has a rule, computes, copies or is a view."""
     name = name_of(func)
     if name in TABLE or name in COPIES or name.startswith("_foreach_"):
         return None

@@ -21,8 +21,8 @@ Measured on an H200 and an H100: the host returns from 2048 KiB, and waits for 2
 
 
 def device_copy(target: torch.Tensor, source: torch.Tensor) -> list[Action]:
-    """Returns the actions of a copy on the device: one memcpy when both tensors lie dense in one
-    order, else one kernel."""
+    """Returns the actions of a copy on the device: one memcpy if both tensors have the same dtype
+    and are dense in the same order, else one kernel."""
     if source.numel() == 0 or _is_same(target, source):
         return []
     same_bits = target.is_conj() == source.is_conj() and target.is_neg() == source.is_neg()
@@ -32,9 +32,9 @@ def device_copy(target: torch.Tensor, source: torch.Tensor) -> list[Action]:
 
 
 def upload(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:
-    """Returns the actions of a copy from host to device. A source that can't be copied byte by byte
-    is converted first: on the device if the copy is not to block, else on the CPU, into fresh
-    pageable memory."""
+    """Returns the actions of a copy from host to device. Another dtype is converted on the device
+    after the copy if `non_blocking`, else on the CPU before it. A source with holes, or converted
+    on the CPU, goes through fresh pageable memory."""
     if target.numel() == 0:
         return []
     same_dtype = target.dtype == source.dtype
@@ -57,9 +57,9 @@ def upload_of_bytes(nbytes: int) -> list[Action]:
 
 
 def download(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:
-    """Returns the actions of a copy from device to host. The source is made dense on the device,
-    and converted there if the copy is not to block. A target with holes gets its values through
-    fresh pageable memory."""
+    """Returns the actions of a copy from device to host. A kernel first makes the source dense, or
+    converts its dtype if `non_blocking`. A target with holes gets its values through fresh pageable
+    memory."""
     if target.numel() == 0:
         return []
     actions = []
@@ -103,8 +103,9 @@ def nbytes_of(tensor: torch.Tensor) -> int:
 
 
 def is_taken_over(kind: CopyKind | None, nbytes: float) -> bool:
-    """Returns True if the driver's call copies the bytes into memory of its own, from which the
-    copy engine takes them: the host is held for that long, and doesn't wait for the stream."""
+    """Returns True for an upload from pageable memory that is at most 2 MiB: the driver's call
+    copies the bytes into memory of its own, for the copy engine, and doesn't wait for the
+    stream."""
     return kind == "h2d_pageable" and nbytes <= TAKEN_OVER_AT_ONCE
 
 

@@ -12,7 +12,8 @@ from .action import SYNC, Action, copy
 # operators.
 @dataclass(slots=True)
 class Effects:
-    """The counts of an operator's actions. Their order in time is the order of the fields."""
+    """The numbers of copies, kernels and host waits of one operator on CUDA. Their order in time is
+    the order of the fields."""
 
     uploads: int = 0
     """Blocking copies of a CPU value from pageable memory."""
@@ -35,8 +36,8 @@ class Effects:
         return bool(self.reads or self.syncs or self.uploads)
 
     def actions(self, whole: Action) -> list[Action]:
-        """Returns one list of actions for the device. `whole` is the operator as if it were one
-        kernel: its bytes and operations are spread over the actual kernels."""
+        """Returns the copies, kernels and waits in order of time. `whole` describes the operator as
+        one kernel: its bytes and operations are divided among the actual kernels."""
         if self is ONE_KERNEL:
             return [whole]
         count = max(1, self.kernels + self.kernels_after)
@@ -80,7 +81,7 @@ NOTHING = Effects(kernels=0)
 READ = Effects(kernels=0, reads=1)
 ERROR_CHECK = Effects(d2d=1, kernels=0, reads=1, kernels_after=1)
 COPIED_FIRST = Effects(d2d=1)
-"""The effects of a functional form of an in-place operator: a copy of the input, then the
+"""The effects of an out-of-place form of an in-place operator: a copy of the input, then the
 kernel."""
 FILLED_FIRST = Effects(kernels=2)
 """The effects of an operator that writes only some elements: zeros everywhere, then the kernel."""

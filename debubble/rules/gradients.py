@@ -16,9 +16,9 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def attention(args: tuple, kwargs: dict) -> Effects:
-    """Counts a kernel before and one after the kernel for halves. The kernel for fp32 needs the
-    sums of gradient times result, which take two kernels. A mask that requires a gradient takes one
-    more."""
+    """Returns the effects of the gradient of attention: in half precision one kernel before the
+    main kernel and one after it. In fp32 the sums of gradient times result take one kernel more,
+    and so does a mask that requires a gradient."""
     mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
     of_mask = mask is not None and mask.requires_grad
     takes_sums = args[0].dtype not in HALVES
@@ -26,7 +26,8 @@ def attention(args: tuple, kwargs: dict) -> Effects:
 
 
 def rms_norm(args: tuple, kwargs: dict) -> Effects:
-    """Counts one kernel for the input, one for the weight."""
+    """Returns the effects of the gradient of RMS norm: a kernel for the input, and one for the
+    weight if there is one."""
     weight = args[2] if len(args) > 2 else kwargs.get("weight")
     return Effects(kernels=1 + (weight is not None))
 
@@ -36,12 +37,14 @@ def recurrent(args: tuple, kwargs: dict) -> Effects:
 
 
 def product(args: tuple, kwargs: dict) -> Effects:
-    """Divides by each factor, once the host knows that none of them is 0."""
+    """Returns the effects of the gradient of `prod`: the host reads whether a factor is 0, and then
+    kernels divide by each factor."""
     return Effects(kernels=4, reads=1, kernels_after=2)
 
 
 def running_product(args: tuple, kwargs: dict) -> Effects:
-    """Divides as `product` does; the other kernels sum from the end."""
+    """Returns the effects of the gradient of `cumprod`: it divides as `product` does, and its other
+    kernels sum from the end."""
     if args[0].numel() <= 1:
         return Effects(kernels=0)
     return Effects(kernels=3, reads=1, kernels_after=4)

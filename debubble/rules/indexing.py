@@ -12,7 +12,8 @@ from .effects import NOTHING, ONE_KERNEL, Effects
 
 
 def index_tensors(indices: Iterable[torch.Tensor | None]) -> Effects:
-    """Returns the effects of converting index tensors to integers on the device."""
+    """Returns the effects of bringing the index tensors and masks of `x[indices]` to the device as
+    int64."""
     total = NOTHING
     for index in indices:
         if index is None:
@@ -28,8 +29,8 @@ def index_tensors(indices: Iterable[torch.Tensor | None]) -> Effects:
 
 
 def repeat_interleave(args: tuple, kwargs: dict) -> Effects:
-    """Reads on the host the size of the result, and whether a count is negative, unless
-    `output_size` is given."""
+    """Returns the effects of `repeat_interleave`: the host reads the size of the result, and
+    whether a count is negative, unless `output_size` is given."""
     uploads = index_tensors(args[:1]) if args[0].device.type == "cpu" else NOTHING
     if kwargs.get("output_size") is not None:
         return uploads + Effects(kernels=3)
@@ -41,8 +42,8 @@ def index(args: tuple, kwargs: dict) -> Effects:
 
 
 def index_put_(args: tuple, kwargs: dict) -> Effects:
-    """Fills by mask if a number is put through one mask on the device; any other value, and a
-    mask on the CPU, has to be on the device."""
+    """Returns the effects of `x[indices] = value`: one kernel if a number is written through one
+    mask on the device. Otherwise a value and indices on the CPU are uploaded first."""
     indices, value = args[1:3]
     accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
     from_host = value.device.type == "cpu"
@@ -59,7 +60,8 @@ def index_put(args: tuple, kwargs: dict) -> Effects:
 
 
 def fill_with_tensor(args: tuple, kwargs: dict) -> Effects:
-    """Reads a value on the device back, because `index_fill_` and `masked_fill_` take a number."""
+    """Returns the effects of `index_fill_` and `masked_fill_` with a tensor as value: if it lies on
+    the device, the host reads it back, because these operators take a number."""
     return Effects(reads=args[-1].device.type != "cpu", kernels=0, kernels_after=1)
 
 
@@ -68,7 +70,8 @@ def filled_with_tensor(args: tuple, kwargs: dict) -> Effects:
 
 
 def where(args: tuple, kwargs: dict) -> Effects:
-    """Uploads CPU scalars first, because the kernel takes its values on the device."""
+    """Returns the effects of `where`: an upload of each CPU scalar, because the kernel takes its
+    values on the device."""
     scalars = [a for a in args if isinstance(a, torch.Tensor) and a.device.type == "cpu"]
     return Effects(uploads=len(scalars))
 
@@ -86,13 +89,15 @@ def concatenation(args: tuple, kwargs: dict) -> Effects:
 
 
 def one_hot(args: tuple, kwargs: dict) -> Effects:
-    """Reads the largest index on the host, unless `num_classes` is given."""
+    """Returns the effects of `one_hot`: the host reads the largest index, unless `num_classes` is
+    given."""
     classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
     return Effects(kernels=2) if classes != -1 else Effects(kernels=1, reads=1, kernels_after=2)
 
 
 def isin(args: tuple, kwargs: dict) -> Effects:
-    """Compares few test values one by one, and sorts many."""
+    """Returns the effects of `isin`: few test values are compared one by one, many are sorted, and
+    then the host reads twice."""
     elements, tests = args[:2]
     if tests.numel() < 10 * elements.numel() ** 0.145:
         one_pair = elements.numel() == tests.numel() == 1
@@ -101,11 +106,13 @@ def isin(args: tuple, kwargs: dict) -> Effects:
 
 
 SORTED_FROM = 3072
-"""The most indices that the gradient of an embedding adds without sorting them."""
+"""The largest number of indices for which the gradient of an embedding is added without sorting
+them."""
 
 
 def embedding_backward(args: tuple, kwargs: dict) -> Effects:
-    """Writes zeros, then adds the rows that were looked up, many of them in sorted order."""
+    """Returns the effects of an embedding's gradient: a kernel writes zeros and one adds the rows
+    that were looked up; more than `SORTED_FROM` indices are sorted first."""
     indices, by_frequency = args[1], args[4]
     few = indices.numel() <= SORTED_FROM and not by_frequency
     return Effects(kernels=2 if few else 12)

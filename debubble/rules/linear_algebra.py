@@ -27,7 +27,8 @@ class Matrices(NamedTuple):
 
 
 def _of_matrices(rule: Callable[[Matrices], Effects]) -> Callable[[tuple, dict], Effects]:
-    """Returns a rule that counts nothing for a tensor without elements."""
+    """Turns a rule for `Matrices` into a rule for an operator's arguments, which returns `NOTHING`
+    for a tensor without elements."""
 
     @wraps(rule)
     def effects(args: tuple, kwargs: dict) -> Effects:
@@ -41,8 +42,8 @@ def _of_matrices(rule: Callable[[Matrices], Effects]) -> Callable[[tuple, dict],
 
 @_of_matrices
 def singular_values(of: Matrices) -> Effects:
-    """Small matrices are done together, larger ones one after the other, and the host reads whether
-    each iteration has converged."""
+    """Returns the effects of `svd`: small matrices are decomposed together, larger ones one after
+    the other, and the host reads whether each iteration has converged."""
     if max(of.rows, of.columns) <= 32:
         return Effects(d2d=not of.is_batch, kernels=4, reads=2, kernels_after=2)
     each = 3 + max(5, int(math.log2(min(of.rows, of.columns))))
@@ -77,8 +78,8 @@ def eigenvalues(args: tuple, kwargs: dict) -> Effects:
 
 
 def _eigen(data: torch.Tensor, reads: int, pinned: int, downloads: int, syncs: int) -> Effects:
-    """Adds what is done once for all matrices to what is done for each, as the library does it for
-    random values."""
+    """Returns the effects of finding the eigenvalues of random matrices: `reads` are made once for
+    all matrices; `pinned` uploads, `downloads` (blocking) and `syncs` are made for each."""
     count = math.prod(data.shape[:-2]) if data.numel() else 0
     if not count:
         return Effects(d2d=1, kernels=5, reads=reads)
@@ -91,8 +92,9 @@ def _eigen(data: torch.Tensor, reads: int, pinned: int, downloads: int, syncs: i
 
 
 def lu(kernels: int, d2d: int = 0) -> Callable[[tuple, dict], Effects]:
-    """Returns the rule of a factorisation by rows: matrices that are not square, and batches of
-    large ones, are MAGMA's, which waits."""
+    """Returns the rule of an operator built on LU factorisation, with these numbers of kernels and
+    of copies. MAGMA, which waits, factorises matrices that are not square, and batches of large
+    ones."""
 
     @_of_matrices
     def effects(of: Matrices) -> Effects:
@@ -104,7 +106,7 @@ def lu(kernels: int, d2d: int = 0) -> Callable[[tuple, dict], Effects]:
 
 @_of_matrices
 def ldl(of: Matrices) -> Effects:
-    """The host reads each pivot."""
+    """Returns the effects of LDL factorisation, in which the host reads each pivot."""
     reads = math.ceil(1.25 * of.rows) * of.number
     return Effects(kernels=2 * reads + of.number, reads=reads)
 

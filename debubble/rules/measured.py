@@ -21,11 +21,13 @@ reciprocal relu remainder roll round rsqrt searchsorted sigmoid sign silu sin so
 std_mean sub take tanh threshold threshold_backward trace tril tril_indices triu triu_indices trunc
 uniform upsample_bilinear2d upsample_nearest2d var var_mean xlogy zero
 """
-"""Operators without an overload; one that writes in place goes by the name of one that doesn't."""
+"""Names of operators that launch one kernel, without overload. An in-place operator is listed under
+the name without its final underscore."""
 
 
 def is_measured(name: str) -> bool:
-    """True if the counts of an operator, by its overload, were seen on a GPU."""
+    """True if the counts of an operator, such as `index.Tensor`, were seen on a GPU, with any
+    overload."""
     return _base(name) in _KNOWN
 
 

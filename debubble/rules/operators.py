@@ -73,8 +73,8 @@ from .spectra import fft_back, fft_of_complex
 
 
 def effects_of(name: str, args: tuple, kwargs: dict) -> Effects:
-    """Returns the effects of an operator by its overload, such as `index.Tensor`, on these
-    arguments.
+    """Returns the copies, kernels and waits of the operator with this name, such as `index.Tensor`,
+    on these arguments.
 
     Only metadata is used, and the arguments may lie on any device that stands for CUDA.
     """
@@ -83,7 +83,8 @@ def effects_of(name: str, args: tuple, kwargs: dict) -> Effects:
 
 
 RESULTS_GIVEN = {"values", "values_stable"}
-"""Overloads of sorting with `out=` for two results."""
+"""Overloads of operators such as `sort` that write two results to `out=`, but whose names don't end
+in "out"."""
 
 
 @functools.cache
@@ -98,8 +99,8 @@ def rule_of(name: str) -> Rule:
 
 
 def clone(args: tuple, kwargs: dict) -> Effects:
-    """Copies dense memory as it lies, in any order. Other memory takes a kernel, and so do numbers
-    that are negated or conjugated only when they are read."""
+    """Returns the effects of `clone`: one memcpy for dense memory in any order. Other memory takes
+    a kernel, and so do numbers that are negated or conjugated only when they are read."""
     if args[0].is_conj() or args[0].is_neg():
         return ONE_KERNEL
     keeps_order = kwargs.get("memory_format") in (None, torch.preserve_format)

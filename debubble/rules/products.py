@@ -12,17 +12,17 @@ HALVES = (torch.float16, torch.bfloat16)
 TILE = 128
 """The rows and columns of the result that one block of a large product computes."""
 TILES = 64
-"""The number of tiles of the result from which on the device is busy enough without splitting the
-inner dimension: 1024 x 1024 is one kernel on an H100 and an H200, and smaller results were measured
-as two."""
+"""The number of result tiles that keep the device busy without splitting the inner dimension: 1024
+x 1024 is one kernel on an H100 and an H200, and smaller results were measured as two."""
 SPLIT_FROM = 128
-"""The inner dimension from which on a product in fp32 is split."""
+"""The smallest inner dimension at which a product in fp32 with a small result is split."""
 FEW_ROWS = 16
 """The most rows for which a library takes a kernel for narrow matrices."""
 
 
 def product(args: tuple, kwargs: dict) -> Effects:
-    """Splits a small result with a long inner dimension over the device, then sums the parts."""
+    """Returns the effects of a matrix product: one kernel, or two if a small result with a long
+    inner dimension is split over the device and its parts are summed."""
     first, second = args[-2:]
     rows, inner = first.shape[-2:]
     if second.dtype in HALVES:
@@ -34,13 +34,15 @@ def product(args: tuple, kwargs: dict) -> Effects:
 
 
 def dot(args: tuple, kwargs: dict) -> Effects:
-    """Copies a zero from the host if there is nothing to multiply."""
+    """Returns the effects of a dot product: two kernels, or a copy of a zero from the host for
+    vectors without elements."""
     return Effects(kernels=2) if args[0].numel() else Effects(staged_uploads=1, kernels=0)
 
 
 def addmm(args: tuple, kwargs: dict) -> Effects:
-    """Adds a bias vector inside the library's kernel, which takes three kernels for some small
-    results in fp32; a whole matrix is copied into the result first."""
+    """Returns the effects of `addmm`: a dense bias vector is added inside the library's product,
+    which takes three kernels for some small results in fp32; a bias matrix is copied into the
+    result first."""
     bias, first, second = args[:3]
     if not bias.is_contiguous():
         return Effects(kernels=2)
@@ -58,24 +60,28 @@ def _is_small(rows: int, columns: int) -> bool:
 
 
 def _is_transposed(factor: torch.Tensor) -> bool:
-    """Returns True for a matrix that is transposed as the weight of a linear layer is."""
+    """Returns True for the transposed view of a dense matrix, such as the weight in a linear
+    layer's product."""
     return factor.dim() == 2 and factor.stride(0) == 1 and not factor.is_contiguous()
 
 
 def normalisation(args: tuple, kwargs: dict) -> Effects:
-    """Takes one kernel for rows that can be read in vectors of four, two for other rows."""
+    """Returns the effects of layer norm or RMS norm: one kernel if the row length is a multiple of
+    four, so that vectors of four can be read, else two."""
     return kernels(1 if args[0].shape[-1] % 4 == 0 else 2)
 
 
 def normalisation_backward(args: tuple, kwargs: dict) -> Effects:
-    """Takes one kernel for the input, and one for weight and bias together."""
+    """Returns the effects of the gradient of layer norm or RMS norm: a kernel for the input, and
+    one for weight and bias together."""
     of_input, *of_parameters = args[-1]
     return Effects(kernels=int(of_input) + any(of_parameters))
 
 
 def batch_normalisation(args: tuple, kwargs: dict) -> Effects:
-    """Takes one kernel of cuDNN for data of three or more dimensions with fp32 weights, unless the
-    data is bf16."""
+    """Returns the effects of batch norm: one kernel of cuDNN for data of three or more dimensions
+    with fp32 weights, unless the data is bf16; else three kernels in training, and otherwise a copy
+    and two kernels."""
     if _is_cudnns(args[0], args[1]):
         return ONE_KERNEL
     return Effects(kernels=3) if args[5] else Effects(d2d=1, kernels=2)
@@ -91,7 +97,8 @@ def _is_cudnns(data: torch.Tensor, weight: torch.Tensor | None) -> bool:
 
 
 def convolution(args: tuple, kwargs: dict) -> Effects:
-    """Reorders the weights for an image that has its channels last, if theirs aren't."""
+    """Returns the effects of a convolution: one kernel, one for a bias, and one that reorders the
+    weights if the image has its channels last and they don't."""
     image, weight, bias = args[:3]
     reorders = _channels_last(image) and not _channels_last(weight)
     return Effects(kernels=1 + (bias is not None) + reorders)
@@ -104,5 +111,6 @@ def _channels_last(tensor: torch.Tensor) -> bool:
 
 
 def convolution_backward(args: tuple, kwargs: dict) -> Effects:
-    """Takes one kernel for each of image, weight and bias that has a gradient."""
+    """Returns the effects of a convolution's gradient: a kernel for each of image, weight and bias
+    that requires one."""
     return Effects(kernels=sum(args[-1]))

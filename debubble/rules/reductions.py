@@ -33,12 +33,14 @@ def topk(args: tuple, kwargs: dict) -> Effects:
 
 
 def scan(args: tuple, kwargs: dict) -> Effects:
-    """Scans a single dimension in two kernels of a library; converts another dtype first."""
+    """Returns the effects of `cumsum` and `cumprod`: one kernel, a library's two kernels for a
+    tensor of one dimension, and one more to convert the dtype first."""
     return Effects(kernels=1 + _converts(args[0], kwargs) + (args[0].dim() == 1))
 
 
 def segment_reduce(args: tuple, kwargs: dict) -> Effects:
-    """Reads on the host whether lengths are negative and add up, unless told not to."""
+    """Returns the effects of `segment_reduce`: the host reads whether `lengths` are negative and
+    add up, unless `unsafe` is set."""
     if kwargs.get("lengths") is None:
         return Effects(kernels=2)
     if kwargs.get("unsafe"):
@@ -47,7 +49,8 @@ def segment_reduce(args: tuple, kwargs: dict) -> Effects:
 
 
 def total(args: tuple, kwargs: dict) -> Effects:
-    """Converts another dtype first, but sums half precision into fp32 as it reads it."""
+    """Returns the effects of `sum`: one kernel, and one that converts the dtype first; sums of half
+    precision in fp32 convert while they read."""
     halves = args[0].dtype in (torch.float16, torch.bfloat16)
     if halves and kwargs.get("dtype") == torch.float32:
         return ONE_KERNEL
@@ -55,14 +58,15 @@ def total(args: tuple, kwargs: dict) -> Effects:
 
 
 def of_all(args: tuple, kwargs: dict) -> Effects:
-    """Copies a single value, and converts it to bool first if it has another type."""
+    """Returns the effects of `all` and `any`: one kernel. A single value is copied instead, and
+    converted first if it is no bool."""
     if args[0].numel() != 1:
         return ONE_KERNEL
     return Effects(d2d=1, kernels=int(args[0].dtype != torch.bool))
 
 
 def _converts(tensor: torch.Tensor, kwargs: dict) -> bool:
-    """Returns True if the elements are summed in another dtype: small integers are summed in
+    """Returns True if the elements are converted before they are summed, as small integers are to
     int64."""
     whole = not tensor.is_floating_point() and not tensor.is_complex()
     wanted = kwargs.get("dtype") or (torch.int64 if whole else tensor.dtype)
@@ -74,7 +78,8 @@ def permutation(args: tuple, kwargs: dict) -> Effects:
 
 
 def normal(args: tuple, kwargs: dict) -> Effects:
-    """Checks on the host that no standard deviation is negative: twice, or once with `out=`."""
+    """Returns the effects of `normal`: the host checks that no standard deviation is negative,
+    twice, or once with `out=`."""
     std = args[1] if len(args) > 1 else kwargs.get("std")
     if not isinstance(std, torch.Tensor):
         return Effects(kernels=2)

@@ -8,7 +8,9 @@ from .action import Action
 
 
 def refusal(name: str, actions: Iterable[Action]) -> str | None:
-    """Returns the first reason against an operator's actions, or None when the host never waits."""
+    """Returns a sentence that says why a region without host waits refuses an operator, by the
+    first of its actions that waits or copies from or to pageable memory. Returns None if none
+    does."""
     what = SPOKEN.get(name, name)
     actions = list(actions)
     waits = any(action.kind == "sync" or action.host_blocks for action in actions)
