@@ -48,8 +48,8 @@ class CudaAccelerator:
     modelled = False
 
     def __init__(self) -> None:
-        """Prepares the current GPU. Raises ValueError if DEBUBBLE_GPU_MEMORY is no number of GiB
-        above 0."""
+        """Prepares the current GPU: limits its memory, wraps PyTorch's waits, and opens the driver.
+        Raises ValueError if DEBUBBLE_GPU_MEMORY is no number of GiB above 0."""
         self.device = torch.device("cuda", torch.cuda.current_device())
         limit_memory(self.device)
         self.pin_memory = _can_pin()
@@ -97,7 +97,8 @@ class CudaAccelerator:
         work: Work | Callable[[], Work] | None = None,
         **meta: Any,
     ) -> Any:
-        """Runs a kernel; `work` is for sim's cost model and ignored here."""
+        """Launches a Triton kernel, or calls a plain function and returns its result if `grid` is
+        None; `work` is for sim's cost model and ignored here."""
         check_launch(kernel, grid, self.name)
         if grid is not None and 0 in grid:
             return None
@@ -113,13 +114,13 @@ class CudaAccelerator:
         block_mask: BlockMask,
         scale: float | None = None,
     ) -> torch.Tensor:
-        """Computes attention. The first call of each specialisation takes a second or two, to
-        compile."""
+        """Computes attention with PyTorch's FlexAttention. The first call of each specialisation
+        takes a second or two, to compile."""
         return self._flex_attention(query, key, value, block_mask, scale)
 
     @property
     def flex_compilations(self) -> int:
-        """The number of compilations that PyTorch counts."""
+        """The number of compilations for `flex_attention`, as PyTorch counts them."""
         return self._flex_attention.compilations
 
     def memory_at(self, address: int) -> MemoryRange | None:
@@ -157,7 +158,8 @@ class CudaAccelerator:
         with ExitStack() as running:
 
             def stop() -> None:
-                """Stops a full recording at once, even inside a region that forbids host syncs."""
+                """Ends the profiling, at once if the recording is full, and even inside a region
+                that forbids host syncs."""
                 with allow_host_sync():
                     running.close()
 
@@ -176,7 +178,7 @@ class CudaAccelerator:
 
     @contextmanager
     def proving_races(self) -> Iterator[list[Hazard]]:
-        """A race shows on a GPU now and then, and can't be proved."""
+        """Yields an empty list: a race shows on a GPU only now and then, and can't be proved."""
         yield []
 
     @contextmanager
@@ -196,8 +198,9 @@ class CudaAccelerator:
 
 @contextmanager
 def _profiling() -> Iterator[profile]:
-    """Profiles the calls of every thread. PyTorch would build objects of each event for its own
-    tables if it kept more than one cycle; the ignored warning is about keeping only one."""
+    """Profiles host calls of every thread and the GPU's work in the block. Keeps one cycle of the
+    profiler, because with more PyTorch would build objects of each event; the ignored warning is
+    about that."""
     everywhere = _ExperimentalConfig(profile_all_threads=True)
     profiler = profile(activities=ACTIVITIES, experimental_config=everywhere)
     with ExitStack() as running:
@@ -209,7 +212,8 @@ def _profiling() -> Iterator[profile]:
 
 @contextmanager
 def _bounded() -> Iterator[None]:
-    """Marks in the trace where the learner's part begins and ends; then waits for its work."""
+    """Marks in the trace where the block, the learner's part, begins and ends; then waits for the
+    device."""
     with annotate(BEGIN):
         pass
     try:

@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 
 SPLITS, SPLITS_OF_A_BATCH = 32, 16
-"""Programs that share the keys of a short query, or of each short query of a batch. By default
-PyTorch takes more programs for few heads, and more than two kernels to combine their results."""
+"""The numbers of programs that share the keys of a short query: of a single one, and of each one in
+a batch. By default PyTorch takes more programs for few heads, and more than two kernels to combine
+their results."""
 STAGES = 3
-"""Blocks of keys that a program of a short query loads ahead: while it computes with one block, the
-next block numbers are looked up, and their keys arrive."""
+"""The number of key blocks that a program of a short query loads ahead: while it computes with one
+block, the next block numbers are looked up, and their keys arrive."""
 
 
 class _Prepared(NamedTuple):
-    """Facts about a call that are known before it runs. They keep no tensor of the call alive."""
+    """A checked call's mask, specialisation, scale and kernel options, which serve the next calls
+    that look the same. They keep no tensor of the call alive."""
 
     block_mask: weakref.ref[BlockMask]
     looks: Hashable
@@ -53,7 +55,7 @@ class _Prepared(NamedTuple):
 
 
 class FlexAttention:
-    """A compiled function for each specialisation of a call.
+    """Calls FlexAttention through one compiled function for each specialisation of a call.
 
     A single function for all calls would work until PyTorch has compiled it eight times: then
     PyTorch gives up.
@@ -141,7 +143,8 @@ def _look(tensor: torch.Tensor) -> Hashable:
 
 
 def _options(call: FlexCall) -> dict[str, object]:
-    """Returns tiles that divide the blocks of the mask: by default PyTorch takes tiles of 128."""
+    """Returns the kernel options of a call: tiles that divide the blocks of the mask, where
+    PyTorch's default is 128, and how keys are split."""
     rows, columns = call.tile
     splits = SPLITS_OF_A_BATCH if call.is_batch else SPLITS
     options: dict[str, object] = {"BLOCK_M": rows, "BLOCK_N": columns, "SPLIT_KV": splits}
@@ -161,9 +164,9 @@ def _with_code_of_its_own(function: Callable[..., torch.Tensor]) -> types.Functi
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """Compiles for sizes in general, not for two of them being equal by chance, and for the scale
-    as a constant. May wait for the device. Restores the argument checks of distributions, which
-    PyTorch switches off in the whole process when it first compiles."""
+    """Sets PyTorch up to compile in the block: for sizes in general, even if two are equal by
+    chance, and for the scale as a constant. Lets the host wait. Restores the argument checks of
+    distributions, which PyTorch switches off in the whole process when it first compiles."""
     from torch._dynamo import config as of_tracing
     from torch.fx.experimental import _config as of_shapes
 
@@ -179,7 +182,8 @@ def _compiling() -> Iterator[None]:
 
 @contextmanager
 def _never_compiling(would_compile: str) -> Iterator[None]:
-    """Raises CaptureError if a call would be compiled again for an unforeseen reason."""
+    """Raises CaptureError with this text if a call in the block would be compiled again, for an
+    unforeseen reason."""
     try:
         with torch.compiler.set_stance("fail_on_recompile"):
             yield

@@ -9,7 +9,8 @@ from triton.language.extra.cuda import globaltimer
 
 @triton.jit(do_not_specialize=["at_most_ms"])
 def gate(flag, at_most_ms):
-    """Spins until the host has written to `flag`, or for `at_most_ms` on the device's own clock."""
+    """Spins until the host has written to `flag`, but for at most `at_most_ms` milliseconds of the
+    device's own clock."""
     start = globaltimer()
     now = start
     is_open = tl.load(flag, volatile=True)

@@ -28,7 +28,8 @@ class CudaGraph:
     @contextmanager
     def capture(self) -> Iterator[None]:
         """Captures the work of the block instead of running it, on a stream of its own. Waits for
-        the device first. After an error all state is as before, and the graph is empty."""
+        the device first. Raises CaptureError inside another capture and if the graph is full. After
+        an error all state is as before, and the graph is empty."""
         if CudaGraph._one_is_captured or torch.cuda.is_current_stream_capturing():
             raise CaptureError(NESTED)
         if self._is_full:
@@ -58,7 +59,8 @@ class CudaGraph:
         self._is_full = True
 
     def replay(self) -> None:
-        """Runs the captured work again, as one launch."""
+        """Runs the captured work again, as one launch. Raises CaptureError if the graph is
+        empty."""
         if not self._is_full:
             raise CaptureError(IS_EMPTY)
         with marked():
@@ -66,8 +68,7 @@ class CudaGraph:
 
 
 def _mend_random_numbers() -> None:
-    """Ends the broken state of PyTorch's random number generator. After a broken capture the
-    generator waits for the capture's end and refuses to draw; the end of any other capture resets
-    it."""
+    """Makes PyTorch's random number generator work again after a broken capture, whose end it would
+    otherwise wait for, refusing to draw. A short capture of its own resets it."""
     with suppress(RuntimeError), allow_host_sync(), torch.cuda.graph(torch.cuda.CUDAGraph()):
         torch.zeros(1, device="cuda")

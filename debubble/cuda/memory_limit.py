@@ -11,8 +11,8 @@ VARIABLE = "DEBUBBLE_GPU_MEMORY"
 
 
 def limit_in_gib() -> float | None:
-    """Returns the limit, or None without DEBUBBLE_GPU_MEMORY. Raises ValueError if that is no
-    number of GiB above 0."""
+    """Returns the limit in DEBUBBLE_GPU_MEMORY, or None if it isn't set. Raises ValueError if it is
+    no number of GiB above 0."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None
@@ -26,8 +26,8 @@ def limit_in_gib() -> float | None:
 
 
 def limit_memory(device: torch.device) -> None:
-    """Makes PyTorch's allocator stop at the limit, and fail beyond it as if the GPU were full. The
-    CUDA context, and memory that libraries allocate themselves, come on top."""
+    """Makes PyTorch's allocator fail beyond the limit in DEBUBBLE_GPU_MEMORY as if the GPU were
+    full. The CUDA context, and memory that libraries allocate themselves, come on top."""
     limit = limit_in_gib()
     if limit is not None:
         total = torch.cuda.get_device_properties(device).total_memory

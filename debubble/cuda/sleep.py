@@ -8,7 +8,8 @@ from triton.language.extra.cuda import globaltimer
 
 @triton.jit
 def sleep(nanoseconds):
-    """Spins on the device's own clock, which doesn't depend on how fast the cores run."""
+    """Keeps one program busy for `nanoseconds` of the device's own clock, which doesn't depend on
+    how fast the cores run."""
     start = globaltimer()
     now = start
     while now - start < nanoseconds:

@@ -10,13 +10,15 @@ from debubble.contract.addresses import MemoryRange, check_registration
 from .driver import Driver, DriverError
 
 MEMORY_TYPE, RANGE_START, RANGE_SIZE = 2, 11, 12
-"""The driver's numbers of the attributes of an address."""
+"""The driver's numbers for three attributes of an address: the type of its memory, and the start
+and size of its range."""
 
 PLACES: dict[int, Literal["device", "pinned"]] = {1: "pinned", 2: "device", 4: "device"}
-"""The places by memory type. The last is memory that the driver moves between host and device."""
+"""The place of memory by the driver's memory type. Type 4 is memory that the driver moves between
+host and device."""
 
 PORTABLE, MAPPED = 1, 2
-"""Flags of a registration: the memory is usable in every context, and by kernels."""
+"""Flags for registering host memory: it is usable in every context, and by kernels."""
 
 
 class Addresses:
@@ -24,11 +26,13 @@ class Addresses:
         self._driver = driver
         self._end_of: dict[int, int] = {}
         self._start_of: dict[int, int] = {}
-        """The end of each range that was registered here by its start, and the start by its end."""
+        """The end of each range registered here by its start, in `_end_of`, and the start by its
+        end."""
 
     def memory_at(self, address: int) -> MemoryRange | None:
-        """Returns the range of an address. Memory that the driver maps in parts, such as PyTorch's
-        expandable segments, is one range with all the addresses reserved for it."""
+        """Returns the range of device or pinned memory around an address, or None. Memory that the
+        driver maps in parts, such as PyTorch's expandable segments, is one range with all the
+        addresses reserved for it."""
         try:
             place = PLACES[self._ask(MEMORY_TYPE, ctypes.c_uint(), address)]
             start = self._ask(RANGE_START, ctypes.c_uint64(), address)
@@ -51,8 +55,8 @@ class Addresses:
     def _with_neighbours(
         self, place: Literal["device", "pinned"], start: int, end: int
     ) -> MemoryRange:
-        """Returns the range joined with registered neighbours: one buffer may have been registered
-        in parts."""
+        """Returns the range from `start` to `end`, joined with registered ranges that touch it: one
+        buffer may have been registered in parts."""
         while start in self._start_of:
             start = self._start_of[start]
         while end in self._end_of:

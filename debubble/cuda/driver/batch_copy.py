@@ -10,15 +10,16 @@ import numpy as np
 from .driver import Driver
 
 FUNCTION = "cuMemcpyBatchAsync"
-"""The form of the function that came with CUDA 12.8. Later drivers also have a newer form, which
-doesn't say which copy failed."""
+"""The name of the driver's function, in the form of CUDA 12.8. Later drivers also have a newer
+form, which doesn't say which copy failed."""
 OLDEST = 12080
 IN_STREAM_ORDER, IN_ANY_ORDER = 1, 3
-"""The time at which a copy may read its source, as the driver's numbers."""
+"""The driver's numbers for when a copy may read its source: once the stream gets there, or at any
+time from now on."""
 
 
 class Location(Structure):
-    """The location of managed memory, left empty here."""
+    """The driver's CUmemLocation, a hint where managed memory lies; left empty here."""
 
     _fields_ = (("kind", c_int), ("number", c_int))
 
@@ -44,7 +45,8 @@ class BatchCopy:
 
     @classmethod
     def available(cls, driver: Driver) -> BatchCopy | None:
-        """Returns None if the driver is older than CUDA 12.8, which introduced the call."""
+        """Returns a `BatchCopy`, or None if the driver lacks the call, which came with CUDA
+        12.8."""
         return cls(driver) if driver.version >= OLDEST and driver.has(FUNCTION) else None
 
     def __call__(
@@ -55,8 +57,9 @@ class BatchCopy:
         stream: int,
         any_order: bool,
     ) -> None:
-        """Copies a batch. `sources`, `targets`, `sizes`: contiguous int64 [N], N > 0, which may be
-        changed as soon as the call returns; `stream` is CUDA's handle of a stream."""
+        """Copies `sizes[i]` bytes from address `sources[i]` to `targets[i]`, for all i. The arrays
+        are contiguous int64 [N], N > 0, and may be changed as soon as the call returns; `stream` is
+        CUDA's handle of a stream."""
         self._driver.call(
             FUNCTION,
             _address(targets),
@@ -72,5 +75,6 @@ class BatchCopy:
 
 
 def _address(array: np.ndarray) -> int:
-    """Returns the address of the array's numbers. For any array numpy has it too, but slowly."""
+    """Returns the address of the array's first number, for a writeable array faster than numpy
+    does."""
     return addressof(c_char.from_buffer(array.data)) if array.flags.writeable else array.ctypes.data

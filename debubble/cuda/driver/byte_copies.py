@@ -15,11 +15,12 @@ from .batch_copy import BatchCopy
 from .driver import Driver
 
 LEGACY = (0, 1)
-"""The default stream, by both of its handles."""
+"""The two handles that CUDA has for the default stream."""
 
 
 class ByteCopies:
-    """Copies on the current stream, without waiting."""
+    """The driver's copies from address to address, single or in batches, on the current stream,
+    without waiting."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -62,6 +63,7 @@ def _stream() -> int:
 
 
 def _marked(function: str) -> AbstractContextManager[object]:
-    """Marks a copy, except in a capture: a capture copies nothing yet, and a replay's copies belong
-    to the replay's call."""
+    """Returns a context manager that marks a copy by this driver function in the recording. In a
+    capture only the learner's line is marked: the copies run, and belong to the call, when the
+    graph is replayed."""
     return marked() if torch.cuda.is_current_stream_capturing() else marked_copy(function)

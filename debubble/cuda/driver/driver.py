@@ -27,8 +27,8 @@ FUNCTIONS: dict[str, tuple[type[ctypes._CDataType], ...]] = {
     "cuMemHostUnregister": (c_uint64,),
     "cuPointerGetAttribute": (c_void_p, c_int, c_uint64),
 }
-"""The argument types of each function; addresses are numbers. An old driver may lack some of
-them."""
+"""The argument types of each driver function that is called here; addresses are numbers. An old
+driver may lack some of the functions."""
 
 
 class DriverError(RuntimeError):
@@ -61,14 +61,15 @@ class Driver:
         return hasattr(self._library, name)
 
     def check(self, name: str, result: int) -> None:
-        """Raises DriverError for any result of a function but success."""
+        """Raises DriverError if `result`, which the driver function `name` returned, is not
+        success."""
         if result:
             texts = (self._text(f"cuGetError{what}", result) for what in ("Name", "String"))
             raise DriverError(name, *texts)
 
     def enter_context(self) -> None:
-        """Sets the context in a thread that has none. The driver's functions need a context, and a
-        thread that has not used CUDA yet lacks one."""
+        """Sets this driver's CUDA context in a thread that has none, as a thread that has not used
+        CUDA yet. The driver's functions need a context."""
         if getattr(self._threads, "has_context", False):
             return
         if self._current_context() is None:

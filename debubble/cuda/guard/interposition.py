@@ -24,14 +24,14 @@ WAITS = (
     (torch.cuda.Event, "synchronize", "event synchronize"),
 )
 COPIES = ("copy_", "__getitem__")
-"""Methods of a storage with which torch.save and torch.load copy. The guard sees the operator
-inside them."""
+"""Methods of `torch.UntypedStorage` with which torch.save and torch.load copy. They are only
+marked, because the guard sees the operator inside them."""
 _installed = False
 
 
 def install() -> None:
-    """Wraps the calls once a process: recordings show a line for all of them. The waits obey
-    no_host_syncs, and raise CaptureError during a capture before they break it."""
+    """Wraps these waits and copies once a process, so that recordings name their line. The waits
+    obey no_host_syncs, and raise CaptureError during a capture before they break it."""
     global _installed
     if _installed:
         return

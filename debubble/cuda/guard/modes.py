@@ -12,7 +12,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 @contextmanager
 def without_modes() -> Iterator[None]:
-    """Disables all modes of this thread in the block.
+    """Disables all PyTorch modes of this thread in the block, in which a compiled function is
+    called.
 
     A compiled function is made for the modes that are on: under another stack of modes it is
     compiled again, with their work inside, or refused. So a recording would compile again the code

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 aten = torch.ops.aten
 NUMBERS_FOR_TENSORS = {"Scalar", "Scalar_out"}
-"""Overloads whose parts would get a number where they take a tensor; none of them waits."""
+"""Overloads that are not run as their parts, which would get a number where they take a tensor;
+none of them waits."""
 
 PRINTING = {torch.Tensor.__repr__, torch.Tensor.__format__, torch.Tensor.__str__}
 
 
 class SyncWatch:
-    """Two modes of this thread: one for operators, one for calls that PyTorch hides from a mode of
+    """A context manager that raises HostSyncError for host waits of this thread that the region
+    forbids. It enters two modes: one for operators, one for calls that PyTorch hides from a mode of
     operators."""
 
     def __init__(self) -> None:
@@ -72,7 +74,8 @@ class _Hidden(TorchFunctionMode):
 
 
 def actions_of(func: OpOverload, name: str, args: tuple, kwargs: dict) -> list[Action]:
-    """Returns what an operator is about to do with CUDA tensors; an empty list if it has none."""
+    """Returns the copies, kernels and waits of an operator that is about to run on CUDA tensors; an
+    empty list if it has none."""
     if func is aten.copy_.default:
         non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
         return _copy(args[0], args[1], non_blocking)
@@ -97,8 +100,8 @@ def _copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> lis
 
 
 def _to(source: torch.Tensor, kwargs: dict) -> list[Action]:
-    """Returns the actions of `to`, which makes its own target; a target on the host is pinned if
-    the copy is not to block."""
+    """Returns the copies, kernels and waits of `source.to(...)` between host and device, which
+    makes its own target; a target on the host is pinned if the copy is non-blocking."""
     place = torch.device(kwargs.get("device") or source.device)
     non_blocking = bool(kwargs.get("non_blocking"))
     if source.is_cuda == (place.type == "cuda"):

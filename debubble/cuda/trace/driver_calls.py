@@ -14,8 +14,8 @@ HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
 
 
 def unrecorded_copy_calls(rows: list[Row]) -> list[Row]:
-    """Returns the marks of copies by the driver as rows of host calls, each with its copy's
-    correlation.
+    """Returns a row of a host call for each copy by the driver that Kineto left out, made from the
+    copy's mark; its correlation is that of the copy on the device.
 
     Such a copy has a correlation that no host call has. The driver numbers calls in their order,
     which is also the order of the marks.
@@ -35,8 +35,8 @@ def unrecorded_copy_calls(rows: list[Row]) -> list[Row]:
 
 
 def _marks_of_copies(rows: list[Row], recorded_functions: set[str]) -> list[Row]:
-    """Returns the marks of copies in order of time, without failed ones and those whose call Kineto
-    recorded after all."""
+    """Returns the marks of copies by the driver in order of time, without those of failed copies
+    and those whose call Kineto recorded after all."""
     failures = [row for row in rows if row["name"] == FAILED]
     marks = [
         row

@@ -29,8 +29,8 @@ DEVICE_KINDS: dict[str, EventKind] = {
 
 
 def events_of(trace: Trace, marks: Marks) -> list[Event]:
-    """Returns the device's work and the host calls that started it, between the marks of begin and
-    end."""
+    """Returns the host calls that wait or start device work, and the device work that they started,
+    between the marks of begin and end."""
     rows = [row for row in trace["traceEvents"] if _is_on_host_or_device(row)]
     begin, end = _bounds(rows)
     lines = _Spans(row for row in rows if _is_a_line(row["name"]))
@@ -96,8 +96,8 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
 
 
 def _is_on_host_or_device(row: Row) -> bool:
-    """Returns True for a row of the host or the device. Annotations have two rows: one where the
-    host made them, and a shadow on the device."""
+    """Returns False for a row that is no stretch of time, and for the shadow on the device that an
+    annotation has besides its row on the host."""
     return row.get("ph") == "X" and row.get("cat") != "gpu_user_annotation"
 
 
@@ -107,9 +107,9 @@ def _is_a_line(name: str) -> bool:
 
 
 def _in_threads_of_their_operators(calls: list[Row], rows: list[Row]) -> list[Row]:
-    """Returns the calls with corrected threads. The trace gives the thread of a CUDA call by an
-    address that a later thread may get as well; for the operator that makes the call it gives the
-    thread itself."""
+    """Returns the rows of CUDA calls with corrected threads. The trace names the thread of a CUDA
+    call by an address that a later thread may get as well; for the operator that makes the call it
+    names the thread itself."""
     threads: dict[int | None, int] = {
         row["args"]["External id"]: row["tid"]
         for row in rows
@@ -121,7 +121,7 @@ def _in_threads_of_their_operators(calls: list[Row], rows: list[Row]) -> list[Ro
 
 
 class _Spans:
-    """Stretches of host time by thread; finds the innermost one that contains a call."""
+    """The rows of a trace by thread, in which to find the innermost row that contains a call."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows: dict[int, list[Row]] = defaultdict(list)
@@ -132,7 +132,8 @@ class _Spans:
         self._starts = {tid: [row["ts"] for row in per] for tid, per in self._rows.items()}
 
     def find(self, call: Row, thread: int | None = None) -> Row | None:
-        """Returns the innermost row around the call, in the call's own thread or in `thread`."""
+        """Returns the innermost row in which the call began, in the call's own thread or in
+        `thread`; None if there is none."""
         thread = call["tid"] if thread is None else thread
         rows, starts = self._rows.get(thread, []), self._starts.get(thread, [])
         at = bisect_right(starts, call["ts"]) - 1
@@ -167,13 +168,14 @@ class _AskedFor(TypedDict):
 
 
 def _of_work(asked: _AskedFor) -> _AskedFor:
-    """Returns the fields without those that only waits and calls of copies have."""
+    """Returns the fields as device work and launches have them: without the line inside PyTorch and
+    the call's name, which only waits and calls of copies have."""
     source = asked["source"]
     return {**asked, "source": source and source.outside_pytorch, "call": None}
 
 
 def _asked_for(lines: _Spans, marks: Marks, call: Row) -> _AskedFor:
-    """Returns the fields of a call. Work of autograd in a thread of its own belongs to the line
+    """Returns which code caused a call. Work of autograd in a thread of its own belongs to the line
     that waits for it."""
     thread = marks.thread(call["tid"])
     span = lines.find(call)
@@ -205,8 +207,8 @@ def _copy_kind(name: str) -> CopyKind | None:
 
 
 def _lanes(rows: list[Row]) -> dict[int, str]:
-    """Returns the lanes of the streams in the order of their first work; the default stream is
-    number 0."""
+    """Returns the timeline's lane of each CUPTI stream number: "stream 0" is the default stream,
+    and the others are numbered in the order of their first work."""
     seen = dict.fromkeys(row["args"]["stream"] for row in rows)
     others = [stream for stream in seen if stream != DEFAULT_STREAM]
     numbers = {DEFAULT_STREAM: 0} | {stream: n for n, stream in enumerate(others, start=1)}

@@ -12,8 +12,8 @@ that it starts; `External id` is the same for an operator and for its calls."""
 
 
 class Row(TypedDict):
-    """A stretch of time: its start `ts` and its duration `dur` are in microseconds; `tid` is the
-    thread of a host row. Rows with a `cat` of their own have `args`."""
+    """A row of the trace, a stretch of time: its start `ts` and its duration `dur` are in
+    microseconds; `tid` is the thread of a host row. Rows with a `cat` have `args`."""
 
     ph: str
     cat: NotRequired[str]

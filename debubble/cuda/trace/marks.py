@@ -26,7 +26,7 @@ BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"
 COPY = f"{PREFIX}copy:"
 """The prefix of a mark around a copy, followed by the name of the driver's function."""
 FAILED = f"{PREFIX}failed"
-"""The mark inside that of a copy that failed."""
+"""The name of the mark that is made inside the mark of a copy that failed."""
 
 annotate = torch._C._profiler._RecordFunctionFast
 
@@ -35,7 +35,8 @@ class Mark(NamedTuple):
     line: SourceLine | None
     allowed: bool
     call: str | None = None
-    """The name of PyTorch's function, in the form of `rules.calls.describe`."""
+    """The called PyTorch function with what its arguments tell, as `rules.calls.describe` puts
+    it."""
 
 
 UNMARKED = Mark(None, False)
@@ -60,7 +61,7 @@ class Marks:
 
     @contextmanager
     def in_this_thread(self) -> Iterator[None]:
-        """Marks the calls of the thread that enters the block."""
+        """Marks the PyTorch calls that this thread makes in the block."""
         outer = getattr(_recording, "marks", None)
         if outer is self:
             yield
@@ -102,12 +103,14 @@ class Marks:
         return self._calls_left is not None and self._calls_left < 0
 
     def mark(self, name: str) -> Mark:
-        """Returns the mark that an annotation stands for."""
+        """Returns the mark that the annotation with this name stands for: `debubble:3` for the
+        fourth mark."""
         number = name.removeprefix(PREFIX)
         return self._marks[int(number)] if number.isdigit() else UNMARKED
 
     def thread(self, native_id: int) -> str | None:
-        """Returns a thread's name, or None for the thread that records."""
+        """Returns the name of the thread with this native id, or None for the thread that
+        records."""
         if native_id == self._recorder:
             return None
         return self._threads.get(native_id, ANOTHER)
@@ -118,7 +121,7 @@ class Marks:
 
 
 class _Calls(TorchFunctionMode):
-    """The mode that marks PyTorch's functions as one thread calls them."""
+    """The PyTorch mode that wraps each PyTorch call of one thread in an annotation of its line."""
 
     def __init__(self, marks: Marks) -> None:
         super().__init__()
@@ -143,15 +146,16 @@ _NO_MARK = nullcontext()
 
 
 def marked() -> AbstractContextManager[object]:
-    """Returns a mark for calls that PyTorch's function mode doesn't see: synchronisation, graphs,
-    Triton."""
+    """Returns a context manager that marks the learner's line for a call that PyTorch's function
+    mode doesn't see: synchronisation, graphs, Triton. It does nothing outside a recording."""
     marks = getattr(_recording, "marks", None)
     return marks.here() if marks else _NO_MARK
 
 
 class marked_copy:
-    """A mark for a copy by the driver's own function, whose call Kineto leaves out. The mark stands
-    for that call, so it is made in every thread, and also for lines of debubble itself."""
+    """A context manager around a copy by the driver's own function, whose call Kineto leaves out.
+    Its mark stands for that call, so it is made in every thread, and also for lines of debubble
+    itself."""
 
     def __init__(self, function: str) -> None:
         self._line, self._call = marked(), annotate(f"{COPY}{function}")
@@ -170,9 +174,9 @@ class marked_copy:
 
 @contextmanager
 def hooks_marked() -> Iterator[None]:
-    """Marks the hooks of a backward pass. PyTorch passes the modes that are on when a pass begins
-    to the threads in which hooks run, but `Tensor.backward` begins the pass with this mode
-    disabled."""
+    """Marks the calls of the hooks that run in a backward pass begun in the block. PyTorch passes
+    the modes that are on when a pass begins to the threads in which hooks run, but
+    `Tensor.backward` begins the pass with this mode disabled."""
     marks = getattr(_recording, "marks", None)
     is_on = any(isinstance(mode, _Calls) for mode in _get_current_function_mode_stack())
     with _Calls(marks) if marks and not is_on else nullcontext():
