@@ -12,9 +12,9 @@ NEEDS_A_STREAM = (
     "a batch of copies takes no work on the default stream: enter a stream first, "
     "`with accelerator.stream(): ...`"
 )
-"""The error of `copy_batch` on the default stream, on both accelerators."""
+"""The error message of `copy_batch` on the default stream, on both accelerators."""
 MOST_REGISTERED = 512 << 30
-"""The number of bytes from which on a driver refuses to register memory in one call."""
+"""The number of bytes, 512 GiB, at which a driver refuses to register memory in one call."""
 
 
 class MemoryRange(NamedTuple):
@@ -44,8 +44,8 @@ class ByAddress:
 
 
 def check_registration(address: int, nbytes: int) -> None:
-    """Raises RuntimeError for memory that no driver registers: null, no bytes, or too many in one
-    call."""
+    """Raises RuntimeError for memory that no driver registers: an address or size of 0 or less, or
+    512 GiB or more."""
     if address <= 0 or nbytes <= 0:
         raise RuntimeError(f"{nbytes} bytes at {address:#x} are no memory that can be registered")
     if nbytes >= MOST_REGISTERED:
@@ -56,11 +56,12 @@ def check_registration(address: int, nbytes: int) -> None:
 
 
 INT64 = np.dtype(np.int64)
-"""A dtype object, which numpy compares at once; a name would be looked up for every array."""
+"""The dtype that addresses and sizes must have, as an object, which numpy compares at once; a name
+would be looked up for every array."""
 
 
 def check_pieces(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> None:
-    """Raises ValueError unless these are three contiguous int64 arrays of one length."""
+    """Raises ValueError unless the three are contiguous numpy int64 arrays [N] of one length."""
     for name, array in (("sources", sources), ("targets", targets), ("sizes", sizes)):
         if not isinstance(array, np.ndarray) or array.dtype != INT64 or array.ndim != 1:
             what = f"{array.dtype} {list(array.shape)}" if hasattr(array, "dtype") else type(array)

@@ -22,12 +22,13 @@ KEY = "debubble: the backward pass"
 
 
 class BackwardPass:
-    """One call of `backward` or `autograd.grad`, with the thread and context of its caller."""
+    """One call of `backward` or `autograd.grad` in flight, with the thread and context of its
+    caller."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
         self.context: Context = copy_context()
-        """The caller's context."""
+        """The caller's context variables, copied when the pass begins."""
         self.outer = current()
         """The backward pass in whose thread this pass was begun, or None."""
         self.lost: BaseException | None = None
@@ -35,12 +36,14 @@ class BackwardPass:
 
 
 def current() -> BackwardPass | None:
-    """Returns the backward pass that the running thread works for, or None."""
+    """Returns the innermost backward pass for which the running thread computes gradients, or
+    None."""
     return torch._C._get_obj_in_tls(KEY) if torch._C._is_key_in_tls(KEY) else None
 
 
 def waiting_line() -> SourceLine | None:
-    """Returns the learner's line that waits for the gradients of this thread, or None."""
+    """Returns the learner's line that called `backward` and waits while this thread computes
+    gradients for it, or None."""
     line, running = None, current()
     while line is None and running is not None:
         line, running = source_line(running.thread), running.outer
@@ -78,15 +81,15 @@ def _leave(this: BackwardPass) -> None:
 
 
 def _stash(kept: BackwardPass | None) -> None:
-    """Stores the pass for PyTorch, which passes it on to its threads that work for this thread."""
+    """Makes the pass the current one of this thread, and of PyTorch's threads that work for it."""
     if _STASHING_TAKES_A_REFERENCE:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     torch._C._stash_obj_in_tls(KEY, kept)
 
 
 def _stashing_takes_a_reference() -> bool:
-    """Returns True if PyTorch releases a stashed object without having taken a reference, as
-    PyTorch 2.11 does: it would free an object that others still use."""
+    """Returns True if PyTorch takes over the caller's reference to a stashed object, as PyTorch
+    2.11 does: when it releases that reference it would free an object that others still use."""
     stashed = object()
     held = sys.getrefcount(stashed)
     torch._C._stash_obj_in_tls(KEY, stashed)
@@ -99,16 +102,16 @@ def _stashing_takes_a_reference() -> bool:
 
 _STASHING_TAKES_A_REFERENCE = _stashing_takes_a_reference()
 AROUND: list[Callable[[], AbstractContextManager[object]]] = []
-"""Context managers in which each pass begins: PyTorch modes that they enter also apply in its
-threads."""
+"""Functions that make context managers, which each backward pass enters when it begins: PyTorch
+modes that they enter also apply in the threads of the pass."""
 UNDER_WAY: set[BackwardPass] = set()
-"""The passes in flight in all threads: while there are none, code can skip looking up the `current`
-pass."""
+"""The backward passes in flight in all threads: while there are none, code can skip looking up the
+`current` pass."""
 
 
 def install(around: Callable[[], AbstractContextManager[object]] | None = None) -> None:
-    """Makes threads that compute gradients know their backward pass, and begins each pass inside
-    `around()`."""
+    """Replaces PyTorch's autograd engine, so that threads that compute gradients know their
+    backward pass and each pass begins inside `around()`."""
     if around is not None and around not in AROUND:
         AROUND.append(around)
     if not isinstance(torch.autograd.Variable._execution_engine, _Engine):
@@ -116,8 +119,8 @@ def install(around: Callable[[], AbstractContextManager[object]] | None = None) 
 
 
 def learners_line() -> SourceLine | None:
-    """Returns the learner's line of this thread, or of the thread that waits for its gradients;
-    with the line whose gradients are computed, if that was recorded."""
+    """Returns the learner's line that this thread runs, or that waits for the gradients this thread
+    computes; with the forward line whose gradients these are, if that was recorded."""
     line = source_line() or waiting_line()
     return with_forward(line) if UNDER_WAY else line
 
@@ -134,8 +137,8 @@ def with_forward(line: SourceLine | None) -> SourceLine | None:
 
 
 def note_forward(line: SourceLine | None, since: int | None = None) -> None:
-    """Records that this line computes the autograd nodes since the number `since` of `next_node`
-    (by default the last node): their gradients, if computed, belong to the line."""
+    """Records that this line has made the autograd nodes from number `since` of `next_node` on (by
+    default the last node): their gradients, if computed, belong to the line."""
     if line is None or not torch.is_grad_enabled():
         return
     after, thread = next_node(), threading.get_ident()
@@ -146,8 +149,10 @@ def note_forward(line: SourceLine | None, since: int | None = None) -> None:
 
 
 next_node: Callable[[], int] = torch._C._autograd._get_sequence_nr
-"""Returns the number of the node that this thread will make next for a backward pass."""
+"""Returns the number that this thread's next autograd node will get."""
 _forwards: dict[tuple[int, int], SourceLine] = {}
-"""The forward lines by thread and node number."""
+"""The line of the forward pass that made each autograd node, by the thread and the number of the
+node."""
 MOST_FORWARDS, MOST_NODES = 100_000, 64
-"""The most lines that are kept, and the most nodes that one call makes."""
+"""The largest number of forward lines that are stored, and of nodes that are recorded for one
+call."""

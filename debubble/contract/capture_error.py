@@ -8,7 +8,8 @@ IS_EMPTY = "nothing was captured: run `with graph.capture(): ...` first"
 
 
 class CaptureError(RuntimeError):
-    """An attempt to do, during a capture, work that a graph can't hold."""
+    """Raised for work that a graph can't capture, for a capture inside another or into a full
+    graph, and for the replay of an empty graph."""
 
 
 def waits(what: str, where: object) -> str:

@@ -19,19 +19,20 @@ else:
     torch = need_pytorch(__name__)
 
 SHORT = 128
-"""Queries with fewer tokens than this run in kernels that split the keys."""
+"""The number of query tokens from which on a query is long: shorter ones may run in kernels that
+split the keys."""
 SMALLEST_TILE, LARGEST_TILE = 16, 64
-"""Limits for the rows and columns of one product on the tensor cores."""
+"""The smallest and the largest tile, in rows or columns of one product on the tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlexCall:
-    """Arguments that fit together.
+    """The checked arguments of one call of FlexAttention.
 
     `query` [batch, heads, tokens, head_size], `key` and `value` [1, kv_heads, blocks * page,
     head_size], which the whole batch shares. Row g of `kv_num_blocks` [batch, 1, groups] and
-    `kv_indices` [batch, 1, groups, columns], both int32, names the blocks of the cache that query
-    tokens g * q_block and on attend to.
+    `kv_indices` [batch, 1, groups, columns], both int32, names the blocks of the cache that the
+    `q_block` query tokens from g * q_block on attend to.
     """
 
     query: Tensor
@@ -54,8 +55,8 @@ class FlexCall:
         block_mask: BlockMask,
         scale: float | None,
     ) -> FlexCall:
-        """Returns the checked call. Raises ValueError with a sentence for arguments that don't fit,
-        or lie on another device."""
+        """Checks the arguments and returns the call. Raises ValueError with a sentence for
+        arguments that don't fit together, or lie on another device."""
         if query.device.type != device:
             raise ValueError(f"flex_attention takes tensors on {device}, not on {query.device}")
         _check_heads(query, key, value)
@@ -88,19 +89,21 @@ class FlexCall:
 
     @property
     def num_groups(self) -> int:
-        """The number of rows of the block mask, for each part of the batch, that have query tokens;
-        the mask may have more rows."""
+        """The number of rows of the block mask, for each query of the batch, that have query
+        tokens; the mask may have more rows."""
         return -(-self.num_tokens // self.q_block)
 
     @property
     def tile(self) -> tuple[int, int]:
-        """The query rows and key columns that a kernel takes at once: both divide their blocks."""
+        """The number of query rows and of key columns that a kernel takes at once: they divide
+        `q_block` and `page`."""
         return _tile(self.q_block), _tile(self.page)
 
     @property
     def may_split(self) -> bool:
-        """True if the query heads that share a key head fit into a tile of the kernels for short
-        queries. The long queries' kernel takes all other calls, of any length."""
+        """True if the kernels for short queries can take the call: the query heads that share a key
+        head are a power of two, and that many rows divide a tile. Other calls run in the kernel for
+        long queries."""
         shared = self.query.shape[1] // self.key.shape[1]
         return shared & (shared - 1) == 0 and self.tile[0] % shared == 0
 
@@ -210,14 +213,14 @@ def _tokens(query: Tensor) -> str:
 
 
 def _tile(size: int) -> int:
-    """Returns the largest power of two that divides a block, up to the most that a kernel takes at
-    once."""
+    """Returns the largest power of two that divides the block size, but at most `LARGEST_TILE`."""
     return min(size & -size, LARGEST_TILE)
 
 
 def _layout(tensor: Tensor) -> tuple[tuple[int, bool], ...]:
-    """Returns its dimensions in order of memory, each with True if it lies dense within the next.
-    Dimensions of one element are left out, because their stride doesn't matter."""
+    """Returns the tensor's dimensions in order of memory, from the smallest stride up, each with
+    True if no memory lies unused between its elements. Dimensions of size 1 are left out, because
+    their stride doesn't matter."""
     layout, dense = [], 1
     for d in sorted((d for d in range(4) if tensor.shape[d] > 1), key=tensor.stride):
         layout.append((d, tensor.stride(d) == dense))

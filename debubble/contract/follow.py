@@ -18,7 +18,7 @@ Choose = Callable[[bool], Enter | None]
 
 @contextmanager
 def into_threads(enter: Enter) -> Iterator[None]:
-    """Runs the threads that start in the block, and the tasks that it submits to a thread pool,
+    """Makes threads that are started in the block, and tasks submitted in it to a thread pool, run
     inside `enter()`. A thread that already runs is reached only through its pool."""
     with into_chosen_threads(lambda in_a_pool: enter):
         yield
@@ -26,9 +26,9 @@ def into_threads(enter: Enter) -> Iterator[None]:
 
 @contextmanager
 def into_chosen_threads(choose: Choose) -> Iterator[None]:
-    """Runs the threads and tasks of the block inside the context manager that `choose` returns.
-    `choose` is called with False where a thread starts and with True where a task is submitted; if
-    it returns None, that thread or task runs as usual."""
+    """Makes each thread started in the block, and each task submitted in it to a thread pool, run
+    inside the context manager that `choose` selects. `choose` gets False for a thread and True for
+    a task, and returns a function that makes the context manager, or None to run it as usual."""
     start: Callable[..., None] = threading.Thread.start
     submit: Callable[..., Future[object]] = ThreadPoolExecutor.submit
 
@@ -57,7 +57,8 @@ def into_chosen_threads(choose: Choose) -> Iterator[None]:
 
 @contextmanager
 def patched(owner: object, name: str, method: Callable[..., object]) -> Iterator[None]:
-    """Replaces a function of a class or module in the block."""
+    """Replaces the function `name` of a class or module by `method` in the block. A replacement
+    made meanwhile by another thread stays."""
     replaced = getattr(owner, name)
     setattr(owner, name, method)
     try:
@@ -69,7 +70,8 @@ def patched(owner: object, name: str, method: Callable[..., object]) -> Iterator
 
 
 def _run_inside(thread: threading.Thread, enter: Enter) -> None:
-    """Replaces `run` of this one thread, whatever its class, until it runs."""
+    """Makes a thread that is about to start, of any class, run inside `enter()`: its own `run` is
+    replaced until it is called."""
     run, own = thread.run, vars(thread)
     replaced = "run" in own
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Disables garbage collection in the block. Garbage may hold a graph in a reference cycle, with
-    an error for example: if that graph is destroyed while another one is captured, CUDA aborts the
-    capture."""
+    """Disables garbage collection in the block, a capture. Garbage may hold a graph in a reference
+    cycle, with an error for example: if that graph is destroyed while another one is captured, CUDA
+    aborts the capture."""
     was_on = gc.isenabled()
     gc.disable()
     try:

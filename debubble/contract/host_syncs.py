@@ -13,7 +13,7 @@ from .source_line import SourceLine
 
 
 class HostSyncError(RuntimeError):
-    """The host waited, or a copy would make it wait, in a region that forbids it."""
+    """Raised where the host waits, or a copy would make it wait, in a region that forbids it."""
 
     def __init__(self, what: str, source: SourceLine | None) -> None:
         self.what, self.source = what, source
@@ -24,15 +24,16 @@ Rule = Literal["forbidden", "allowed"]
 
 
 class Region:
-    """A block with a rule, which ends with the block; threads that the block starts may live
-    longer."""
+    """A block of code in which host syncs are forbidden or allowed. Its rule ends with the block;
+    threads that the block starts may live longer."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.thread = threading.get_ident()
         self.is_over = False
         self.refused: list[HostSyncError] = []
-        """Errors raised in threads that the block started: their exceptions may go unnoticed."""
+        """HostSyncErrors raised in threads that the block started, where they might go
+        unnoticed."""
 
 
 _region: ContextVar[Region | None] = ContextVar("the region for host syncs", default=None)
@@ -42,8 +43,8 @@ in a forbidding region uses that region, and so does a task submitted there to a
 
 @contextmanager
 def forbidding_host_syncs() -> Iterator[Region]:
-    """Forbids host syncs in a region; the accelerator must watch for them in it. Raises at its end
-    the first error of the threads it started, unless the block itself raised."""
+    """Forbids host syncs in the block, in which the accelerator must watch for them. Raises at its
+    end the first HostSyncError of the threads it started, unless the block itself raised."""
     with _inside(Region("forbidden")) as region:
         yield region
     if region.refused:
@@ -52,8 +53,8 @@ def forbidding_host_syncs() -> Iterator[Region]:
 
 @contextmanager
 def allow_host_sync() -> Iterator[None]:
-    """Allows host syncs in a block inside `no_host_syncs`, for a wait that is meant;
-    `find_host_syncs` lists such waits apart."""
+    """Allows host syncs in a block inside `no_host_syncs`, for a wait that is intended;
+    `find_host_syncs` lists such waits separately."""
     with _inside(Region("allowed")):
         yield
 
@@ -83,7 +84,8 @@ def refuse(what: str) -> NoReturn:
 
 @contextmanager
 def by_the_rule_of(region: Region, in_a_pool: bool) -> Iterator[None]:
-    """Makes another thread that works for a region follow its rule, as long as the region lasts."""
+    """Makes the running thread follow the rule of a region that another thread began, as long as
+    the region lasts. `in_a_pool` is True in a task of a thread pool."""
     outer, pool = _region.set(region), _in_a_pool.set(in_a_pool)
     try:
         yield
@@ -93,20 +95,20 @@ def by_the_rule_of(region: Region, in_a_pool: bool) -> Iterator[None]:
 
 
 _in_a_pool: ContextVar[bool] = ContextVar("a task of a pool", default=False)
-"""True in a task of a thread pool. The pool passes its errors to the caller that reads the
-result."""
+"""True while this thread runs a task of a thread pool, whose errors reach the caller that reads the
+task's result."""
 
 
 def region_here() -> Region | None:
-    """Returns the forbidding region that a thread started here, or a task submitted here, has to
-    follow, or None."""
+    """Returns the forbidding region around the running code, whose rule threads started and tasks
+    submitted there have to follow, or None."""
     region = _here()
     return region if region is not None and region.rule == "forbidden" else None
 
 
 def _here() -> Region | None:
-    """Returns the region of this thread or, in a backward pass, the region of the thread that waits
-    for it."""
+    """Returns the region around the running code, or in a backward pass around the code that waits
+    for it. Returns None if there is none or it has ended."""
     region = _region.get()
     if region is None and UNDER_WAY:
         running = current()

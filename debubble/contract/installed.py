@@ -4,8 +4,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def installed(package: str) -> str | None:
-    """Returns the package's version. Returns None if no distribution has that name, as when a
-    vendor builds it under another name."""
+    """Returns the version of the installed package, or None if no distribution has that name, as
+    when a vendor builds it under another name."""
     try:
         return version(package)
     except PackageNotFoundError:

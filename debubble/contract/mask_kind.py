@@ -17,7 +17,8 @@ else:
 
 
 class _Same:
-    """A key equal only to itself: code that is defined again is compiled again."""
+    """A key for a function's code, equal only for the same code object: code that is defined again
+    is compiled again."""
 
     __slots__ = ("value",)
 
@@ -32,8 +33,9 @@ class _Same:
 
 
 def kind_of(value: object, inside: tuple[int, ...] = ()) -> Hashable:
-    """Returns a key that is equal for two mask functions that one compiled kernel serves. A size or
-    a number counts as 0, as 1, or as any other; an object counts by its type only."""
+    """Returns a key that is equal for two mask functions that one compiled kernel serves. An
+    integer counts as 0, as 1 or as any other, a tensor by its dtype and by which of its sizes are
+    1, and another object by its type only."""
     if id(value) in inside:
         return "itself"
     inside = (*inside, id(value))

@@ -41,7 +41,8 @@ class Event(Protocol):
 
 
 class Stream(Protocol):
-    """A stream, also a context manager: inside it, work goes to this stream."""
+    """A stream, also a context manager: in its block the stream is the current one, to which work
+    goes."""
 
     def wait_event(self, event: Event) -> None: ...
     def wait_stream(self, stream: Stream) -> None: ...
@@ -63,7 +64,7 @@ class Graph(Protocol):
 
     def replay(self) -> None:
         """Runs the captured work again, on the addresses and Python values of its capture. Raises
-        CaptureError if there is none."""
+        CaptureError if nothing was captured."""
 
 
 Result = TypeVar("Result")
@@ -83,7 +84,7 @@ class Accelerator(Protocol):
 
     @property
     def pin_memory(self) -> bool:
-        """True if host memory can be pinned here: pass it on as `pin_memory=`."""
+        """True if this machine can pin host memory: pass it on to PyTorch as `pin_memory=`."""
 
     @property
     def modelled(self) -> bool:
@@ -116,8 +117,8 @@ class Accelerator(Protocol):
         work: WorkOrMaker = None,
         **meta: object,
     ) -> None:
-        """Runs a kernel as one launch. `grid` is a Triton kernel's, a tuple of 1 to 3 integers;
-        None calls a plain function and returns its result.
+        """Launches a Triton kernel with a `grid` of 1 to 3 integers. With None for a grid, calls a
+        plain function and returns its result.
 
         `work` may be a function, so that a GPU never waits for a value that only sim needs. Pinned
         host tensors among the arguments are read when the kernel runs: leave them alone until then.
@@ -126,16 +127,16 @@ class Accelerator(Protocol):
         """
 
     def memory_at(self, address: int) -> MemoryRange | None:
-        """Returns the range of device memory or pinned host memory around an address. Returns None
-        for pageable host memory, for null, and for an unallocated address."""
+        """Returns the range of device memory or pinned host memory that contains an address.
+        Returns None for pageable host memory, for null, and for an unallocated address."""
 
     def copy_bytes(self, source: int, target: int, nbytes: int) -> None:
-        """Makes one asynchronous copy on the current stream, from address to address; the addresses
-        decide its direction. Raises RuntimeError for null."""
+        """Copies `nbytes` from address to address, asynchronously on the current stream; the
+        addresses decide the direction. Raises RuntimeError for null."""
 
     @property
     def has_copy_batch(self) -> bool:
-        """True if the driver takes a batch of copies in one call."""
+        """True if `copy_batch` works here: the driver takes a batch of copies in one call."""
 
     def copy_batch(
         self,
@@ -159,8 +160,8 @@ class Accelerator(Protocol):
         here."""
 
     def unregister_host_memory(self, address: int) -> None:
-        """Ends a registration, by the address that it was made with. Raises RuntimeError if there
-        is none."""
+        """Ends the registration that was made with this address. Raises RuntimeError if there is
+        none."""
 
     def flex_attention(
         self,
@@ -188,14 +189,15 @@ class Accelerator(Protocol):
     def recording(
         self, timeline: TimelineData, most_calls: int | None = None
     ) -> AbstractContextManager[Callable[[], float]]:
-        """Fills `timeline` with the events of the block, once the block has ended and the device is
-        done. After `most_calls` calls of the host the timeline is full, and `cut_off` is True.
-        Yields the recording's clock: a function that returns the microseconds since the recording
-        began, on the scale of its host events."""
+        """Returns a context manager that fills `timeline` with the events of its block, once the
+        block has ended and the device is done. After `most_calls` calls of the host the timeline is
+        full, and `cut_off` is True. Yields the recording's clock: a function that returns the
+        microseconds since the recording began, on the scale of its host events."""
 
     def proving_races(self) -> AbstractContextManager[Sequence[object]]:
-        """Gives a list that holds the races proved in the block once it has ended, those of
-        recordings in it included; each prints as a sentence. A GPU proves none."""
+        """Returns a context manager that yields a list. Once the block has ended, the list holds
+        the races proved in it, those of recordings included; each prints as a sentence. A GPU
+        proves none."""
 
     def watching_for_syncs(self) -> AbstractContextManager[None]:
         """Returns a context manager. In its block a wait of the host raises HostSyncError, if the

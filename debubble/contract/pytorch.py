@@ -14,14 +14,15 @@ from pathlib import Path
 from types import ModuleType
 
 SEEN = ("2.11.0", "2.12.0", "2.13.0", "2.14.1", "2.15.0")
-"""The versions that debubble was tried with, in order (docs/machines.md)."""
+"""The PyTorch versions that debubble was tried with, oldest first (docs/machines.md)."""
 INSTALL = "pip install 'debubble[torch]'"
 """The command that installs PyTorch. The extra names no version, so it never changes an installed
 PyTorch."""
 
 
 class PyTorchNeeded(ImportError):
-    """Raised by functions that run code when no PyTorch can be used; its text is one sentence."""
+    """Raised by functions that run code when no usable PyTorch is installed; its message is one
+    sentence."""
 
     def __init__(self, what: str, reason: str) -> None:
         """Takes the name of a function, module or command as `what`. `reason` says what is wrong
@@ -30,7 +31,8 @@ class PyTorchNeeded(ImportError):
         self.reason = reason
 
     def by(self, what: str) -> PyTorchNeeded:
-        """Returns the same error with the name that the user wrote."""
+        """Returns the same error for `what`, the name of the function or command that the user
+        called."""
         return PyTorchNeeded(what, self.reason)
 
 
@@ -54,12 +56,14 @@ def need_pytorch(what: str) -> ModuleType:
 
 
 def newer_than_seen(version: str) -> bool:
-    """True if a version's first two numbers are above those of every version in SEEN."""
+    """True if the first two numbers of a PyTorch version are above those of every version in
+    SEEN."""
     return _numbers(version) > _numbers(SEEN[-1])
 
 
 def _not_importable() -> str:
-    """Returns why `import torch` would not bring PyTorch, without importing it; "" if it would."""
+    """Returns why `import torch` would not find PyTorch, as the end of "... needs", without
+    importing it; "" if it would."""
     if hasattr(sys.modules.get("torch"), "Tensor"):
         return ""
     spec = find_spec("torch")
@@ -89,6 +93,7 @@ def _too_old(version: str) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Returns the first two numbers: (2, 13) for "2.13.0+cpu". A version without two is new."""
+    """Returns the first two numbers of a version: (2, 13) for "2.13.0+cpu". A version without two
+    numbers counts as the newest in SEEN."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return tuple(map(int, found.groups())) if found else _numbers(SEEN[-1])

@@ -19,7 +19,7 @@ _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "plats
 _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 _SITES = ("site-packages", "dist-packages")
 _MACHINERY = {"torch", "triton", "functorch", "torchgen", "numpy", "debubble", "_pytest", "pluggy"}
-"""Packages whose lines do not explain where a wait comes from."""
+"""Packages that are never named as the place of a wait, because their lines don't explain it."""
 _PLUMBING = (
     ("torch", "_tensor.py"),
     ("torch", "_tensor_str.py"),
@@ -49,17 +49,18 @@ _PLUMBING = (
     ("torch", "utils", "_device.py"),
     ("torch", "nn", "modules", "container.py"),
 )
-"""Files and folders of PyTorch whose lines explain no more than the call that led to them."""
+"""Files and folders of PyTorch that are skipped in a search for PyTorch's own line, because they
+explain no more than the call that led to them."""
 _whose: dict[str, Whose] = {}
 _included: set[str] = set()
 _lines: dict[tuple[int, int], tuple[CodeType, SourceLine]] = {}
-"""The lines by the code's identity and the instruction; the code is stored so that its identity
-isn't reused."""
+"""Known lines, by the identity of the code and the instruction in it. The code is stored too, so
+that its identity isn't reused."""
 MOST_LINES = 100_000
 
 
 class SourceLine(NamedTuple):
-    """A line of code outside PyTorch and debubble.
+    """A line of code, usually of the learner's own, that a wait or an event is traced back to.
 
     `code` is the line's text if it is known already, as in a timeline that was loaded from a file;
     None means that it is read from `file` on use. `column` is the column at which the call begins,
@@ -95,23 +96,24 @@ class SourceLine(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """The line with the innermost line of the libraries that it called, and the line whose
-        gradient it computes, if there are any."""
+        """The line in words, with the innermost library line that it called, and with the line
+        whose gradient it computes, if there are any."""
         inside = f", in {self.inside[-1].in_library}" if self.inside else ""
         forward = f", for the gradient of {self.forward}" if self.forward else ""
         return f"{self}{inside}{forward}"
 
     @property
     def outside_pytorch(self) -> SourceLine:
-        """The line without the line of PyTorch among those inside it."""
+        """The same line without PyTorch's own line at the end of `inside`, if there is one."""
         if not self.inside or not is_of_pytorch(self.inside[-1].file):
             return self
         return self._replace(inside=self.inside[:-1])
 
     @property
     def in_library(self) -> str:
-        """The line with its path below site-packages, `transformers/generation/utils.py:2801: ...`,
-        since a library's file name alone says too little."""
+        """The line in words with its path below site-packages,
+        `transformers/generation/utils.py:2801: ...`, since a library's file name alone says too
+        little."""
         parts = self.file.split(os.sep)
         sites = [number for number, part in enumerate(parts) if part in _SITES]
         file = "/".join(parts[sites[-1] + 1 :]) if sites else parts[-1]
@@ -119,19 +121,19 @@ class SourceLine(NamedTuple):
 
 
 def is_notebook_cell(file: str) -> bool:
-    """Returns True for a cell's file name, which IPython kernels invent for every cell and change
-    from run to run."""
+    """Returns True for the file name of a notebook cell. IPython kernels invent a name for every
+    cell and change it from run to run."""
     return "ipykernel_" in file or file.startswith("<ipython-input")
 
 
 def source_line(thread: int | None = None, pytorch: bool = False) -> SourceLine | None:
-    """Returns the line that is running now outside PyTorch, Triton, the standard library and
-    debubble: in this thread, or in the thread with that identifier.
+    """Returns the line that this thread, or the thread with that identifier, is running outside
+    PyTorch, Triton, the standard library and debubble. Returns None if there is none.
 
-    Prefers the innermost line of the user's own code, with the lines of libraries that it called;
-    without one, returns the innermost line of a library. With `pytorch` the last of the lines
-    inside it is the innermost line of PyTorch's own Python, if the user's line or a library's
-    called any.
+    Prefers the innermost line of the user's own code, and adds the lines of libraries that it
+    called as `inside`; without one, returns the innermost line of a library. With `pytorch`, the
+    last line of `inside` is the innermost line of PyTorch's own Python, if the user's line or a
+    library's called any.
     """
     frame = sys._getframe(1) if thread is None else sys._current_frames().get(thread)
     libraries: list[FrameType] = []
@@ -154,12 +156,12 @@ def source_line(thread: int | None = None, pytorch: bool = False) -> SourceLine 
 
 
 _CALLS_MODULES = {"_call_impl", "_wrapped_call_impl"}
-"""Functions of PyTorch's modules through which each call of a module goes."""
+"""Functions of `torch.nn.Module` through which each call of a module goes."""
 
 
 def _lines_of(frames: Iterable[FrameType]) -> tuple[SourceLine, ...]:
-    """Returns the lines of `frames`, which begin with the innermost; the innermost line comes
-    last."""
+    """Returns the source lines of `frames`, which begin with the innermost, in reverse: the
+    innermost line comes last."""
     return tuple([_line_of(frame) for frame in frames][::-1])
 
 
@@ -190,7 +192,8 @@ def whose_is(file: str) -> Whose:
 
 
 def include_packages(names: Iterable[str]) -> None:
-    """Makes the installed packages of these names count as the user's own code."""
+    """Makes the installed packages of these names count as the user's own code, so that their lines
+    are named."""
     _included.update(names)
     _whose.clear()
 
@@ -212,7 +215,8 @@ def _judge(file: str) -> Whose:
 
 
 def is_of_pytorch(file: str) -> bool:
-    """Returns True for a file of the package torch; its path may be cut as in a saved timeline."""
+    """Returns True for a file of the package torch, whose path may begin at the package, as in a
+    saved timeline."""
     parts = file.replace(os.sep, "/").split("/")
     sites = [number for number, part in enumerate(parts) if part in _SITES]
     return parts[sites[-1] + 1 if sites else 0] == "torch" and len(parts) > 1
@@ -223,8 +227,8 @@ def _is_plumbing(path: str) -> bool:
 
 
 def _is_compiled(path: str) -> bool:
-    """Returns True if torch.compile has written the file. PyTorch sets the variable when it first
-    writes one."""
+    """Returns True if torch.compile has written the file: it lies in PyTorch's cache of compiled
+    code, whose variable PyTorch sets when it first writes there."""
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     return folder is not None and path.startswith(os.path.join(folder, ""))
 
@@ -242,5 +246,6 @@ def _installed_package(path: str) -> str | None:
 
 
 def _top(path: str) -> str:
-    """Returns the package of a path: `transformers` for transformers/utils.py, `six` for six.py."""
+    """Returns the package of a path relative to site-packages: `transformers` for
+    transformers/utils.py, `six` for six.py."""
     return path.partition(os.sep)[0].removesuffix(".py")

@@ -13,20 +13,23 @@ from inspect import isfunction
 
 VARIABLE = "TRITON_INTERPRET"
 MADE_FOR = {"JITFunction": "cuda", "InterpretedFunction": "sim"}
-"""The accelerator of a kernel, by the name of its class: this works without Triton."""
+"""The accelerator that a kernel was made for, by the name of its class: looking it up by name works
+without Triton."""
 NUMPY_TOO_NEW = "2.4"
-"""The first numpy whose array of one element is no number; Triton before 3.7 takes it for one."""
+"""The first numpy version in which an array of one element doesn't convert to a number, as Triton
+before 3.7 expects."""
 WRAPPERS = {"Autotuner", "Heuristics"}
 
 
 def interpret_triton() -> None:
-    """Makes `@triton.jit` return kernels that run on the CPU."""
+    """Makes `@triton.jit` return kernels that run on the CPU: sets TRITON_INTERPRET."""
     os.environ[VARIABLE] = "1"
 
 
 def interpret_what_was_made() -> None:
-    """Turns kernels that were made for a GPU, Triton's own library among them, into kernels that
-    run on the CPU. A library that imports Triton before debubble makes them: transformers, say."""
+    """Turns all kernels that were already made for a GPU, Triton's own library among them, into
+    kernels that run on the CPU. They exist if a library such as transformers has imported Triton
+    before debubble."""
     if "triton.runtime.jit" not in sys.modules:
         return
     import triton.language as tl
@@ -55,7 +58,7 @@ def interpret_what_was_made() -> None:
 
 
 def compile_triton() -> None:
-    """Makes `@triton.jit` return kernels that run on the GPU."""
+    """Makes `@triton.jit` return kernels that run on the GPU: removes TRITON_INTERPRET."""
     os.environ.pop(VARIABLE, None)
 
 
@@ -89,7 +92,8 @@ def check_launch(kernel: object, grid: tuple[int, ...] | None, accelerator: str)
 
 
 def _check_grid(kernel: object, grid: object) -> None:
-    """Raises for a grid that is no tuple of 1 to 3 integers: Triton takes functions, we don't."""
+    """Raises TypeError for a grid that is no tuple of 1 to 3 integers, and ValueError for a
+    negative number in it. Triton also takes functions as grids, debubble doesn't."""
     if not isinstance(grid, tuple) or not 1 <= len(grid) <= 3 or not all(map(_is_integer, grid)):
         raise TypeError(
             f"the grid of kernel {name_of(kernel)} is a tuple of 1 to 3 integers, not {grid!r}"
@@ -116,10 +120,12 @@ def _refuse(kernel: object, accelerator: str) -> None:
 
 
 def explain(error: Exception, kernel: object) -> None:
-    """Raises RuntimeError instead of `error` if Triton's interpreter can't run `kernel`.
+    """Raises RuntimeError that explains `error`, if it is one of two that Triton's interpreter
+    raises for a kernel that it can't run; otherwise returns.
 
-    It can't call a function that was made for a GPU, as Triton's own library is if Triton was
-    imported too early. With a newer numpy it can't loop to a bound that the kernel computes.
+    The interpreter can't call a function that was made for a GPU, as Triton's own library is if
+    Triton was imported too early. With a newer numpy it can't loop to a bound that the kernel
+    computes.
     """
     if "only 0-dimensional arrays can be converted" in str(error):
         raise RuntimeError(
@@ -135,15 +141,16 @@ def explain(error: Exception, kernel: object) -> None:
 
 
 def unwrapped(kernel: object) -> object:
-    """Returns a Triton kernel without its `autotune` and `heuristics`, or `kernel` itself."""
+    """Returns a Triton kernel without its `autotune` and `heuristics` decorators; anything else as
+    it is."""
     while type(kernel).__name__ in WRAPPERS:
         kernel = getattr(kernel, "fn", None)
     return kernel
 
 
 def name_of(kernel: object) -> str:
-    """Returns the name of a function, or of the function that a Triton kernel was made of;
-    "kernel" if it has none."""
+    """Returns the name of a function, or of the function that a Triton kernel was made of; "kernel"
+    if it has none."""
     inside = unwrapped(kernel)
     return getattr(getattr(inside, "fn", inside), "__name__", "kernel")
 
@@ -153,7 +160,8 @@ def is_there() -> bool:
 
 
 def missing_triton(what: str) -> str:
-    """Returns the error's text if `what` needs Triton, which is not installed."""
+    """Returns the text of the error that `what` needs Triton, which is not installed, with the way
+    out."""
     system = platform.system()
     way_out = (
         "`pip install triton` brings it"

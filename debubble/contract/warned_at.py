@@ -13,14 +13,15 @@ from .source_line import source_line
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 SHOWS = "_showwarnmsg"
-"""Python's function through which each warning goes that is shown or recorded."""
+"""The name of the function in Python's `warnings` through which each warning goes that is shown or
+recorded."""
 
 
 @contextmanager
 def at_the_users_line() -> Iterator[None]:
-    """Moves the warnings of the block that would name a line of debubble to the user's line below
-    it. PyTorch warns at the innermost line of Python, which is an instrument's if one listens to
-    PyTorch's calls. Where Python has no such function, nothing is moved."""
+    """Makes warnings raised in the block name the user's line instead of a line of debubble.
+    PyTorch warns at the innermost line of Python, which is debubble's if that watches PyTorch's
+    calls. Does nothing if Python's `warnings` lacks the function `SHOWS`."""
     show = getattr(warnings, SHOWS, None)
     if show is None:
         yield
