@@ -15,7 +15,7 @@ from debubble.contract.backward_pass import BackwardPass
 from .streams import SimStream
 
 MOST_SPANS = 1024
-"""The number of spans of nodes that are remembered for each thread."""
+"""The most spans that are stored for each thread; older ones are dropped."""
 
 
 class _Span(NamedTuple):
@@ -27,7 +27,7 @@ class _Span(NamedTuple):
 
 
 class BackwardStreams:
-    """The streams on which the nodes of a backward pass run.
+    """Finds the stream on which each autograd node of a backward pass runs.
 
     PyTorch makes one stream of a pass wait for another if it uses that stream's gradient, and makes
     the caller's stream wait for all of them. Here each stream that a pass switches to waits for the
@@ -37,14 +37,16 @@ class BackwardStreams:
     def __init__(self, current_stream: Callable[[], SimStream], default: SimStream) -> None:
         self._current_stream, self._default = current_stream, default
         self._spans: dict[int, list[_Span]] = {}
-        """The spans of each thread that made nodes, by its identifier."""
+        """Nodes made on other streams than the default one, oldest first, by the identifier of the
+        thread that made them."""
         self._last: dict[BackwardPass, SimStream] = {}
-        """The stream that each pass in progress used last."""
+        """The stream on which each pass in progress last queued work."""
         self.are_several = False
         """True once a node was made, or a pass started, on a stream other than the default one."""
 
     def made_nodes(self, stream: SimStream | None, first: int) -> None:
-        """Notes that the running thread's nodes from number `first` on were made on `stream`."""
+        """Notes that the autograd nodes that this thread made since number `first` belong to
+        `stream`."""
         end = backward_pass.next_node()
         if stream is None or stream is self._default or end == first:
             return
@@ -57,8 +59,8 @@ class BackwardStreams:
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Follows the streams of one backward pass in the thread that calls it. After the pass, the
-        caller's stream waits for the stream of the last node."""
+        """A context manager for the thread that calls a backward pass: the pass begins on the
+        thread's current stream, which at the end waits for the last stream of the pass."""
         running, caller = backward_pass.current(), self._current_stream()
         if running is None:
             yield
@@ -71,7 +73,8 @@ class BackwardStreams:
             caller.follow(self._last.pop(running))
 
     def current(self) -> SimStream:
-        """Returns the stream of the node that runs now, or the default one outside of a pass."""
+        """Returns the stream on which the autograd node that runs now was made, once that stream
+        waits for the pass's last one. Returns the default stream outside of a pass."""
         running = backward_pass.current()
         last = self._last.get(running) if running is not None else None
         if running is None or last is None or running.thread == threading.get_ident():

@@ -30,7 +30,7 @@ class CostModel:
     launch_us: float
     """Host time that one kernel launch adds to an operator."""
     gemm_launch_us: float
-    """Host time that a library matrix product adds on top."""
+    """Host time that the launch of a library matrix product takes on top of `launch_us`."""
     triton_launch_us: float
     copy_call_us: float
     """Host time of one asynchronous copy call."""
@@ -41,15 +41,16 @@ class CostModel:
     start_latency_us: float
     """The time from the launch call to the first instruction on an idle device."""
     gap_us: float
-    """The time between two kernels of one stream if the second was queued in time."""
+    """The time between two kernels of one stream if the second was queued before the first
+    ended."""
     kernel_us: float
-    """The shortest kernel."""
+    """Device time of the shortest kernel."""
     gemm_us: float
-    """The shortest library matrix product."""
+    """Device time of the shortest library matrix product."""
     triton_us: float
-    """The shortest Triton kernel that does tensor-core work."""
+    """Device time of the shortest Triton kernel that does tensor-core work."""
     copy_us: float
-    """Fixed part of one copy between host and device."""
+    """Fixed device time of one copy between host and device, whatever its size."""
     memory_bandwidth: float
     h2d_bandwidth: float
     pageable_bandwidth: float
@@ -57,15 +58,15 @@ class CostModel:
     tensor_flops: float
     """Tensor-core operations a microsecond that a library product reaches in bf16."""
     triton_flops: float
-    """The same for this project's Triton kernels."""
+    """Tensor-core operations a microsecond that this project's Triton kernels reach in bf16."""
     vector_flops: float
     """fp32 operations a microsecond outside the tensor cores."""
     batch_cliff_bytes: float
-    """The size from which on the pieces of a batch of copies cost less host time each."""
+    """The size from which on each piece of a batch of copies takes less host time."""
     small_piece_call_us: float
-    """Host time that a piece below that size adds to the call of its batch."""
+    """Host time that a piece smaller than `batch_cliff_bytes` adds to the call of its batch."""
     large_piece_call_us: float
-    """Host time that a piece of at least that size adds to the call of its batch."""
+    """Host time that a piece of at least `batch_cliff_bytes` adds to the call of its batch."""
     piece_us: float
     """Copy-engine time that each piece of a batch takes on top of the time for its bytes."""
     link_bandwidth: float

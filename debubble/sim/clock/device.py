@@ -55,11 +55,12 @@ class _OfThread(threading.local):
     stream: SimStream | None = None
     """The stream on which the thread queues work, or None if it chose none."""
     first_node = 0
-    """The number of the thread's first autograd node that is made on that stream."""
+    """The number of the first autograd node that the thread made after it chose that stream."""
 
     def __init__(self) -> None:
         self.outer: list[SimStream | None] = []
-        """The chosen streams of the enclosing `with stream:` blocks."""
+        """The streams chosen before each of the enclosing `with stream:` blocks, the outermost
+        first."""
 
 
 class SimDevice:
@@ -73,18 +74,19 @@ class SimDevice:
         self.capturing: Tape | None = None
         self.recorder: Recorder | None = None
         self.operator: Any = None
-        """The operator overload that is running, valid while the lock is held."""
+        """The operator overload that is running, or None; valid while the lock is held."""
         self.hazards: list[Hazard] = []
         self.names_lines = False
-        """True while races are proved outside a recording: each access saves its source line."""
+        """True while races are looked for without a recording: each access then notes its source
+        line."""
         self._default_stream = SimStream(self, 0)
         self._streams = [self._default_stream]
         self._lanes = {0: 0}
         self._local = _OfThread()
         self.backward_streams = BackwardStreams(self.current_stream, self._default_stream)
         self._launching: int | None = None
-        """The thread that holds the lock for a launch, or None. The launched function may start a
-        backward pass meanwhile."""
+        """The identifier of the thread that holds the lock for a launch, or None. The launched
+        function may start a backward pass meanwhile."""
         self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
         self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
         self.races = Races(self._report)
@@ -102,8 +104,8 @@ class SimDevice:
                 self._launching = outer
 
     def wait_for_lock(self) -> None:
-        """Acquires the lock. Raises RuntimeError if the thread that holds it waits for this one, as
-        a launched function does that runs a backward pass."""
+        """Acquires the lock. Raises RuntimeError if its holder is a launch that waits for this
+        thread: the launched function runs a backward pass."""
         running = current()
         while running is not None:
             if running.thread == self._launching:
@@ -144,8 +146,8 @@ class SimDevice:
         return chosen or self._default_stream
 
     def set_stream(self, stream: SimStream | None) -> None:
-        """Sets the calling thread's current stream. None stands for the default stream, or in a
-        backward pass for the forward's stream."""
+        """Sets the calling thread's current stream. With None it is the default stream, or in a
+        backward pass the stream on which the running node was made."""
         local = self._local
         self.backward_streams.made_nodes(local.stream, local.first_node)
         local.stream, local.first_node = stream, next_node()
@@ -155,12 +157,13 @@ class SimDevice:
         self.set_stream(stream)
 
     def leave_stream(self) -> None:
-        """Restores the stream that was current before `enter_stream`."""
+        """Makes the stream current again that was current before `enter_stream`."""
         self.set_stream(self._local.outer.pop())
 
     @contextmanager
     def backward(self) -> Iterator[None]:
-        """Surrounds a backward pass in the thread that calls it."""
+        """A context manager for the thread that calls a backward pass: runs each gradient on the
+        stream of its forward operator."""
         self.set_stream(self._local.stream)
         with self.backward_streams.around():
             yield
@@ -179,7 +182,9 @@ class SimDevice:
             self.settle()
 
     def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None:
-        """Records a synchronisation: the host continues once the device has reached `until`."""
+        """Makes the host wait until the device's time is `until`, and records the wait as `name`.
+        It then knows the first `seen[n]` items of each stream n to be done. Raises HostSyncError or
+        CaptureError if it may not wait."""
         if self.rules_out_waits:
             self._refuse(f"{name} makes the host wait for the device")
         with self.lock:
@@ -218,8 +223,8 @@ class SimDevice:
     # Work.
 
     def check(self, name: str, actions: Iterable[Action]) -> None:
-        """Raises an error for actions that a capture or `no_host_syncs` forbids, before anything
-        changes."""
+        """Raises HostSyncError or CaptureError if `no_host_syncs` or a capture forbids the actions
+        of operator `name`. Call it before anything changes."""
         if not UNDER_WAY and self.recorder is None and self.rules_out_waits:
             note_forward(source_line())
         reason = refusal(name, actions) if self.rules_out_waits else None
@@ -255,8 +260,8 @@ class SimDevice:
         return stream.free_at
 
     def replay(self, steps: list[Step], uses: list[GraphUse]) -> None:
-        """Runs the steps of a captured tape as one launch. `uses` lists the tape's accesses to
-        memory that other work may use too."""
+        """Runs the steps of a captured graph as one launch on the current stream. `uses` lists
+        their accesses to memory that other work may use too."""
         start = self.now
         self.now += self.cost.graph_launch_us
         source = self.source()
@@ -280,7 +285,8 @@ class SimDevice:
                 raise
 
     def _run_again(self, step: Step) -> None:
-        """Runs one step of a graph. Saves it if a copy in flight may still change its inputs."""
+        """Runs one step of a graph's replay. If an upload in flight may still change its inputs,
+        saves the step, so that it can run again."""
         if not self.in_flight.uploads:
             step.run()
             return
@@ -342,19 +348,21 @@ class SimDevice:
     # Races.
 
     def _report(self, hazard: Hazard) -> None:
-        """Adds a race to the tape being captured, because each replay repeats it, or else to the
-        device's list."""
+        """Adds a race to the graph being captured, whose every replay repeats it, or else to the
+        device's hazards."""
         tape = self.capturing
         (self.hazards if tape is None else tape.hazards).append(hazard)
 
     def captures(self, step: Step) -> None:
-        """Checks the step that has just been captured for races, as work queued in the stream."""
+        """Checks the step that was just captured for races with earlier steps, in the order of
+        streams and events."""
         stream = self.current_stream()
         stream.submitted += 1
         self.races.in_capture(stream, step.source, step.inputs, step.chosen)
 
     def touches_host(self, tensor: torch.Tensor, *, writes: bool) -> None:
-        """Notes that the work queued last reads or writes a tensor in host memory."""
+        """Checks the work queued last for races on a tensor in pinned host memory, which it reads
+        or writes."""
         block = pinning.block_at(tensor.data_ptr())
         if block is not None and self.capturing is None:
             self.races.by_copy(block, tensor, self.current_stream(), writes)
@@ -362,12 +370,12 @@ class SimDevice:
     def touches_addresses(
         self, touches: list[Touch], blocks: list[Block], source: SourceLine | None
     ) -> None:
-        """Notes that the work queued last touches these address ranges, which lie in `blocks`."""
+        """Checks the work queued last for races on these address ranges, which lie in `blocks`."""
         self.races.by_address(self.current_stream(), source, touches, blocks)
 
     def blank(self, data: torch.Tensor) -> SimTensor:
-        """Returns a tensor on uninitialized memory, around `data`. During a capture the memory
-        belongs to the graph."""
+        """Returns a tensor on sim whose data is `data`, uninitialized CPU memory. During a capture
+        the memory belongs to the graph."""
         tensor = SimTensor(data)
         if self.capturing is not None:
             self.capturing.make(data)
@@ -383,8 +391,8 @@ class SimDevice:
         return tensor
 
     def _hand_out(self, tensor: SimTensor) -> None:
-        """Gives a new tensor's block an owner, the current stream, and checks for reuse of memory
-        that another stream still uses. Skips memory of a capture, which stays its graph's."""
+        """Makes the current stream the owner of a new tensor's block, and reports a race if another
+        stream may still use its memory. Skips memory made in a capture, which stays its graph's."""
         if self.capturing is None:
             block, stream, given_back = (
                 tensor.block,
@@ -403,8 +411,8 @@ class SimDevice:
                 self.handing_out.expect_unused(block, stream, known, self.source)
 
     def settle(self, by: float | None = None) -> None:
-        """Finishes the copies that are done by the host's clock, or by the time `by` until which
-        the host will wait."""
+        """Finishes the copies and kernels on host memory that are done by the host's clock, or by
+        the time `by` until which the host will wait. Notes the races found."""
         self.hazards.extend(self.in_flight.settle(self.now if by is None else by))
 
     # Recording.

@@ -31,16 +31,16 @@ class SimGraph:
     def __init__(self, device: SimDevice) -> None:
         self.device = device
         self.pool: Block | None = None
-        """The memory that this graph's work and that of other graphs may both use, if there is
-        any."""
+        """A block that stands for the memory pool shared with other graphs: replays count as writes
+        to it. None if the pool is unknown."""
         self._tape: Tape | None = None
         self._uses: list[GraphUse] = []
         self._freed: list[Hazard] = []
         self._watchers: list[_InputWatcher] = []
         self._launched: dict[int, int] = {}
         self._ends_at = 0.0
-        """The number of items of each stream that come before the end of the last replay, and the
-        time at which that replay ends."""
+        """The time at which the last replay ends. `_launched` has the number of items of each
+        stream that come before that end."""
 
     @contextmanager
     def capture(self) -> Iterator[None]:
@@ -72,8 +72,8 @@ class SimGraph:
         self._tape = tape
 
     def replay(self) -> None:
-        """Runs all captured work as one launch, after an earlier one of this graph, on whatever
-        stream that was. Raises CaptureError if nothing is captured."""
+        """Runs all captured work as one launch on the current stream, after the graph's last
+        replay, even if that ran on another stream. Raises CaptureError if nothing is captured."""
         if self._tape is None:
             raise CaptureError(IS_EMPTY)
         # Reported before the replay, because a replay on freed memory may raise halfway.
@@ -91,13 +91,13 @@ class SimGraph:
             raise
 
     def _freed_for(self, line: SourceLine | None) -> Hazard:
-        """Returns the hazard of the freed input that `line` uses, or else of the first freed input,
-        whose poison spreads to later results."""
+        """Returns the hazard of the freed input that the step at `line` uses, or else of the first
+        freed input, whose poison spreads to later results."""
         return next((h for h in self._freed if h.first == line), self._freed[0])
 
     def _watch_inputs(self, tape: Tape) -> None:
-        """Watches the memory that the graph uses but doesn't own, which may be freed before a
-        replay."""
+        """Watches the memory that the captured work reads or writes but didn't make: it may be
+        freed before a replay."""
         watched = set(tape.made)
         for step in tape.steps:
             for block, data, _, _ in step.inputs:
@@ -117,7 +117,7 @@ class _InputWatcher:
         self.data, self.used_at, self.hazards = data, used_at, hazards
 
     def freed(self) -> None:
-        """Poisons the freed memory and notes a hazard. On a GPU another tensor could get this
+        """Poisons the freed input and notes a hazard. On a GPU another tensor could get this
         memory, so a replay must not find the old values there."""
         poison(self.data)
         self.hazards.append(_input_freed(self.used_at, source_line()))

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from .streams import SimStream
 
 MOST_GIVEN_BACK = 1024
-"""The number of freed pieces that are remembered until they can be reused without a race."""
+"""The most freed blocks that are remembered because another stream may still use them."""
 MOST_LEFT = 64
-"""The number of freed pieces that are remembered for the next allocations on their own stream."""
+"""The most freed blocks that are remembered because their own stream may still use them."""
 SMALL = 1 << 20
-"""The largest size of a small request, in bytes. PyTorch serves those from separate memory."""
+"""The largest size of a small block, in bytes. PyTorch takes small blocks from separate memory."""
 
 
 class HandingOut:
     def __init__(self, report: Callable[[Hazard], None]) -> None:
         self.report = report
         self.given_back: deque[GivenBack] = deque(maxlen=MOST_GIVEN_BACK)
-        """Freed blocks that work on another stream may still use."""
+        """Freed blocks that streams other than their own may still use."""
 
         self.left: deque[GivenBack] = deque(maxlen=MOST_LEFT)
         """Freed blocks that work on their own stream may still use."""
@@ -42,8 +42,9 @@ class HandingOut:
         self.left.clear()
 
     def left_for(self, block: Block, host_knows: Knowledge) -> Access | None:
-        """Returns the last access to freed memory that PyTorch may hand out as this block, and
-        forgets that memory. Returns None if there is none, or if the host knows that it is done."""
+        """Returns the last access to a freed block whose memory PyTorch may reuse for this new
+        block, and forgets the freed block. Returns None if there is none, or if the host knows that
+        the access is done."""
         for memory in reversed(self.left):
             if memory.owner == block.owner and _fits(block, memory.nbytes):
                 self.left.remove(memory)

@@ -33,8 +33,8 @@ class GraphUse(NamedTuple):
 
 
 def uses_of(tape: Tape) -> list[GraphUse]:
-    """Returns each distinct use of the allocations that a captured tape touches. Clears the
-    accesses of these allocations, because captured work was never queued."""
+    """Returns each distinct use of allocations in a captured tape. Clears the accesses noted at
+    these allocations, because captured work was never queued."""
     uses: dict[tuple[object, ...], GraphUse] = {}
 
     def add(block: Block, data: torch.Tensor, wrote: bool, whole: bool) -> None:
@@ -55,10 +55,11 @@ def uses_of(tape: Tape) -> list[GraphUse]:
 
 
 class Races:
-    """The races of a device, found by comparing the bytes that accesses touch.
+    """Finds the races of a device, by comparing the bytes that accesses touch.
 
     A kernel doesn't say which bytes of its tensors it touches. It is compared with other kernels
-    and with accesses to a whole allocation, and never with accesses by address."""
+    and with accesses to a whole allocation, and never with accesses by address.
+    """
 
     def __init__(self, report: Callable[[Hazard], None]) -> None:
         self.report = report
@@ -66,7 +67,7 @@ class Races:
         self._host_seen: dict[int, int] = {}
         self._log = AccessLog()
         self._said: set[Access] = set()
-        """The accesses that `last_access` has already been reported with."""
+        """The earlier accesses with which a race of `last_access` was already reported."""
 
     def host_sees(self, seen: dict[int, int]) -> None:
         """Notes that the host knows the first `seen[n]` items of each stream n to be done."""
@@ -84,10 +85,11 @@ class Races:
         whole: bool,
         chosen: Chosen | None = None,
     ) -> None:
-        """Checks and notes the accesses of an operator to its tensors.
+        """Reports the races of an operator's accesses to its tensors, and notes the accesses.
 
         `whole` is True if the operator touches all elements of these tensors, and doesn't choose
-        some of them. `chosen` is the part that it chooses of one of them."""
+        some of them. `chosen` is the part that it chooses of one of them.
+        """
         number = stream.number
         access = self._begin(Access(number, stream.submitted, source, whole or chosen is not None))
         touches: list[Touch] = []
@@ -115,7 +117,8 @@ class Races:
             self._add(stream, access, touches, by_address=False)
 
     def by_index(self, stream: SimStream, chosen: Chosen) -> None:
-        """Checks and notes that the replay in progress touches part of an allocation."""
+        """Reports the races of a replay on a part of an allocation that one of its steps chooses by
+        an index, and notes the access."""
         access, block = self.last_access, chosen.block()
         if access is None or block is None:
             return
@@ -128,8 +131,9 @@ class Races:
     def by_replay(
         self, stream: SimStream, source: SourceLine | None, uses: list[GraphUse], launches: int
     ) -> None:
-        """Checks and notes the accesses of a graph of `launches` launches, which is about to be
-        queued. The replay counts as one access, because nothing can wait for a part of it."""
+        """Reports the races of a graph's replay of `launches` launches, which is about to be
+        queued, and notes its accesses. The replay counts as one access, because nothing can wait
+        for a part of it."""
         access = self._begin(Access(stream.number, stream.submitted + launches, source))
         touches: list[Touch] = []
         for use in uses:
@@ -152,7 +156,8 @@ class Races:
         uses: Iterable[Use],
         chosen: Chosen | None,
     ) -> None:
-        """Checks captured work for races, by the order of the capture's streams and events."""
+        """Reports the races between captured work and earlier work of the capture, in the order of
+        its streams and events."""
         touches: list[Touch] = []
         says_where = chosen is not None or all(use.whole for use in uses)
         access = self._begin(Access(stream.number, stream.submitted, source, says_where))
@@ -173,7 +178,8 @@ class Races:
     def _meet(
         self, block: Block, access: Access, stream: SimStream, where: Where | None, wrote: bool
     ) -> None:
-        """Reports earlier accesses that nothing orders before this access, then remembers it.
+        """Reports a race with each earlier access to the block that nothing orders before this
+        access, then notes this access.
 
         An access ordered after the last write is also ordered after everything before that write.
         """
@@ -221,8 +227,9 @@ class Races:
         return any(share_a_byte(mine, their) for their in theirs)
 
     def by_copy(self, block: Block, host: torch.Tensor, stream: SimStream, wrote: bool) -> None:
-        """Checks and notes that the work queued last reads or writes pinned host memory too. Its
-        accesses are compared by their bytes, because many copies use parts of one buffer."""
+        """Reports the races of the work queued last on pinned host memory, which it reads or writes
+        too. Its accesses are compared by their bytes, because many copies use parts of one
+        buffer."""
         access, (start, end) = self.last_access, span_of(host)
         assert access is not None
         for past in block.past or ():
@@ -240,8 +247,8 @@ class Races:
         block.last_write = block.made_by = self.last_access
 
     def lies_where(self, block: Block, access: Access | None) -> None:
-        """Notes that a new block may lie in freed memory, whose last access is `access`. What its
-        own stream does with it comes after that access."""
+        """Notes that a new block may lie in freed memory, whose last access is `access`: a race
+        with that access is reported for work on other streams."""
         if access is not None and block.last_write is None:
             block.last_write = block.left_by = access
 
@@ -329,7 +336,8 @@ class Races:
     def expect_before(
         self, access: Access | None, stream: SimStream, source: SourceLine | None, verb: str
     ) -> None:
-        """Reports `access` unless it comes before the work that is queued on `stream` now."""
+        """Reports a race with `access`, unless it comes before the work that is queued on `stream`
+        now."""
         if access is not None and not self._is_known(access, stream):
             self._report(access, stream, source, verb, UNORDERED)
 
@@ -350,7 +358,8 @@ class Races:
 
 
 Where: TypeAlias = torch.Tensor | Span | Chosen
-"""All elements of a CPU tensor, a range of addresses, or part of a tensor."""
+"""The memory that an access touches: all elements of a CPU tensor, a range of addresses, or a part
+of a tensor that an index chooses."""
 
 
 def _touched(tensor: SimTensor, chosen: Chosen | None) -> Where | None:
@@ -367,8 +376,8 @@ def _is_all_of(block: Block, ranges: tuple[np.ndarray, np.ndarray]) -> bool:
 
 
 def _earlier(block: Block) -> Iterator[tuple[tuple[int, bool], Access]]:
-    """Yields the block's latest accesses, which nothing orders among each other, with their stream
-    and verb."""
+    """Yields the latest accesses to the block, each after its key: the number of its stream, and
+    True for a write."""
     yield from (block.others or {}).items()
     if block.last_read is not None:
         yield (block.last_read.stream, False), block.last_read
@@ -409,4 +418,4 @@ AT_ANY_TIME = (
     "that the other is done"
 )
 MOST_PAST = 64
-"""The number of accesses remembered for an allocation until it is used by address."""
+"""The most accesses remembered for an allocation that is not used by address."""

@@ -12,7 +12,8 @@ from debubble.timeline.threads import name_of
 
 
 class Recorder:
-    """The events since `time_zero` (microseconds). Full after `most_calls` calls of the host."""
+    """Collects the events of a recording that began at `time_zero` (microseconds). It is full after
+    `most_calls` calls of the host."""
 
     def __init__(self, time_zero: float, most_calls: int | None = None) -> None:
         self.events: list[Event] = []
@@ -73,8 +74,8 @@ class Recorder:
         return name_of(threading.current_thread())
 
     def _has_room(self, lane: str, launched_by: int | None) -> bool:
-        """Returns True if the event may be noted. Device work is noted if its launch was noted; a
-        host event uses up one of the calls that are left."""
+        """Returns True if there is room for the event. Device work has room if its launch was
+        noted; a host event takes one of the calls that are left."""
         if self._calls_left is None:
             return True
         if lane != HOST_LANE:

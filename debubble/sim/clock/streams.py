@@ -10,7 +10,8 @@ from .cost import CostModel
 
 
 class Device(Protocol):
-    """The device as streams and events use it: its host clock, current streams and lanes."""
+    """The part of a simulated device that streams and events use: its host clock, current streams
+    and lanes."""
 
     cost: CostModel
     now: float
@@ -67,7 +68,8 @@ class SimStream:
         self.wait_event(stream.record_event())
 
     def follow(self, other: SimStream) -> None:
-        """Waits for all work queued on `other` so far, like an event, but takes no host time."""
+        """Makes later work of this stream wait for all work queued on `other` so far, as an event
+        would, but without host time."""
         if other is not self:
             self.learn(other.knowledge())
             self.free_at = max(self.free_at, other.free_at)
