@@ -86,7 +86,8 @@ class SimAccelerator:
         work: Work | Callable[[], Work] | None = None,
         **meta: Any,
     ) -> Any:
-        """Runs a Triton kernel on the CPU data, and records one launch of modelled length."""
+        """Runs a Triton kernel, or a plain function if `grid` is None, on the CPU data, and records
+        one launch of modelled length. Returns the result of a plain function."""
         check_launch(kernel, grid, self.name)
         if grid is not None and 0 in grid:
             return None
@@ -158,7 +159,8 @@ class SimAccelerator:
 
     @property
     def flex_compilations(self) -> int:
-        """The number of kernels that a compiler would have made so far. Sim compiles nothing."""
+        """The number of kernels that a GPU's compiler would have made for `flex_attention` so far.
+        Sim compiles nothing."""
         return len(self._flex_attention.compiled)
 
     @contextmanager
@@ -181,8 +183,8 @@ class SimAccelerator:
 
     @contextmanager
     def proving_races(self) -> Iterator[list[Hazard]]:
-        """Yields a list that holds the block's races once the block has ended. A recording around
-        the block proves them too."""
+        """Yields a list, which holds the races in the block once the block has ended. A recording
+        around the block gets the same races."""
         device, found = self._device, list[Hazard]()
         if device.recorder is not None or device.names_lines:
             known = len(device.hazards)
@@ -200,9 +202,10 @@ class SimAccelerator:
 
     @contextmanager
     def as_cuda(self) -> Iterator[None]:
-        """Runs code that says "cuda" on sim inside the block.
+        """Makes PyTorch run on sim, inside the block, what code places on "cuda".
 
-        Raises RuntimeError if PyTorch's table of device guards can't be found."""
+        Raises RuntimeError if PyTorch's table of device guards can't be found.
+        """
         from .as_cuda.meaning import cuda_means_sim
 
         with cuda_means_sim(self, self._device, self._dispatcher):
@@ -210,5 +213,6 @@ class SimAccelerator:
 
     @contextmanager
     def watching_for_syncs(self) -> Iterator[None]:
-        """Installs nothing: every wait goes through the simulated device, which checks there."""
+        """A context manager that does nothing: every wait goes through the simulated device, which
+        checks there if it is forbidden."""
         yield

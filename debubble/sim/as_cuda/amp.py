@@ -50,7 +50,7 @@ def _of_sim(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_device(function: Callable[..., bool]) -> Callable[..., bool]:
-    """Returns `function` with a default: a call without a device means CUDA."""
+    """Returns a version of `function` whose argument, the device type, is CUDA by default."""
     return lambda device_type="cuda": function(_named(device_type))
 
 

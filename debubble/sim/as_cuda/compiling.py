@@ -25,15 +25,16 @@ Launch = Callable[..., Any]
 
 
 def compile(model: Any = None, **options: Any) -> Any:
-    """Returns the function or module unchanged, or a decorator if `model` is None. Warns once."""
+    """Replaces `torch.compile`: returns the function or module unchanged, or a decorator if `model`
+    is None. Warns once that nothing is compiled."""
     say_once(COMPILE)
     return (lambda function: function) if model is None else model
 
 
 @contextmanager
 def kernels_are_launched(accelerator: Accelerator) -> Iterator[None]:
-    """Turns a Triton kernel's `kernel[grid](...)` into one launch on sim if an argument is a tensor
-    on sim. Replaces Triton's driver and benchmarks with sim's."""
+    """Makes a Triton kernel's `kernel[grid](...)` in the block one launch on sim, if an argument is
+    a tensor on sim. Replaces Triton's driver and benchmarks with sim's."""
     if not is_there():
         yield
         return
@@ -54,7 +55,8 @@ def kernels_are_launched(accelerator: Accelerator) -> Iterator[None]:
         return start
 
     def run_on_grid(self: Any, *args: Any, grid: Any, warmup: bool = False, **meta: Any) -> Any:
-        """Launches the kernel for Triton's wrappers, such as `heuristics`, which call `run`."""
+        """Replaces `run` of Triton's interpreted kernels, which wrappers such as `heuristics` call:
+        launches the kernel on sim if an argument is a tensor on sim."""
         if warmup:
             return triton_driver.WarmedUp(self, meta)
         if _has_device_memory(args, meta):

@@ -24,10 +24,11 @@ from .refusing import check_index
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 """The symbol of PyTorch's table of device guards: one pointer for each device type."""
 CUDA, PRIVATE_USE_1 = 1, 20
-"""The numbers of these two device types, as indices of that table."""
+"""The numbers of the device types CUDA and PrivateUse1, as indices of that table."""
 LIBRARIES = {"linux": "libc10.so", "darwin": "libc10.dylib"}
 WITHOUT_A_COMPOSITION = ("tril_indices", "triu_indices")
-"""Factories for which PyTorch has a CUDA kernel of its own, if it is built with CUDA."""
+"""Factories that PyTorch doesn't compose of others for CUDA: it has a CUDA kernel for each, if it
+is built with CUDA."""
 
 
 @contextmanager
@@ -67,9 +68,11 @@ def _on_the_only_gpu(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _device_guards() -> Any:
-    """Returns PyTorch's own table of device guards: PyTorch sees what is written to it.
+    """Returns PyTorch's own table of device guards as an array of pointers. Writing to it changes
+    PyTorch.
 
-    Raises RuntimeError if the table can't be found."""
+    Raises RuntimeError if the table can't be found.
+    """
     try:
         path = Path(torch.__file__).parent / "lib" / LIBRARIES[sys.platform]
         return (ctypes.c_void_p * (PRIVATE_USE_1 + 1)).in_dll(

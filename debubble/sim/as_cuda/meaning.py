@@ -24,16 +24,19 @@ from .torch_cuda import generators, memory, nothing
 from .torch_cuda.names import accelerator_names, cuda_names, generic_names, of_submodule
 
 CUDA_VERSION = "13.0"
-"""The CUDA version with which the GPUs' calibrations were made."""
+"""The CUDA version that `torch.version.cuda` reports: the version with which the GPUs' calibrations
+were made."""
 
 
 @contextmanager
 def cuda_means_sim(
     accelerator: Accelerator, device: SimDevice, dispatcher: Dispatcher
 ) -> Iterator[None]:
-    """Makes "cuda" mean sim inside the block. A nested block changes nothing.
+    """Makes "cuda" mean sim inside the block, in all threads. Inside another such block it changes
+    nothing.
 
-    Raises RuntimeError if PyTorch's table of device guards can't be found."""
+    Raises RuntimeError if PyTorch's table of device guards can't be found.
+    """
     if "cuda" in CALLED:
         yield
         return

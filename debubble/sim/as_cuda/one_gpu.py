@@ -24,7 +24,7 @@ SEVERAL = (
 
 
 def profiling_the_host(begin: Callable[..., None]) -> Callable[..., None]:
-    """Returns an `__init__` for PyTorch's profiler that records the host alone, no CUDA events."""
+    """Returns an `__init__` for PyTorch's profiler that records the host alone: no CUDA events."""
 
     def __init__(self: Any, enabled: bool = True, **options: Any) -> None:
         if options.pop("use_cuda", False) or options.get("use_device"):
@@ -82,7 +82,8 @@ class _Options:
 
 
 def _members(init_method: str | None, world_size: int) -> int:
-    """Returns how many processes the group will have, or 1 if that isn't known before they meet."""
+    """Returns how many processes the group will have, from `world_size`, the URL or the
+    environment; 1 if none of them says so."""
     if world_size > 0:
         return world_size
     url = urlparse(init_method or "env://")

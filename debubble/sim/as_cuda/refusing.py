@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class NotSimulated(NotImplementedError):
-    """The error for a part of CUDA that a script uses and sim doesn't have."""
+    """Raised for a part of CUDA that a script uses and sim doesn't have."""
 
 
 class RunsOtherwise(UserWarning):
@@ -40,7 +40,8 @@ def refusing(name: str, why: str) -> Callable[..., NoReturn]:
 
 
 def say_once(sentence: str) -> None:
-    """Warns once per `as_cuda` block, at the calling line outside this folder."""
+    """Warns with this sentence, but only once in an `as_cuda` block, at the innermost line outside
+    this folder."""
     if sentence in _said:
         return
     _said.add(sentence)

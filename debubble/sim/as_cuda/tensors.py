@@ -15,7 +15,8 @@ from .replacing import in_place_of, replaced
 
 _METHODS = ("to", "new_tensor")
 _FUNCTIONS = ("as_tensor", "asarray")
-"""Functions that compare a device with the tensor's own device in C++, which is sim."""
+"""Functions of `torch` that compare a device with the tensor's own device in C++, where the tensor
+is on sim."""
 
 
 @contextmanager

@@ -19,7 +19,8 @@ COMPILED = (
     "of shared memory, whatever it needs"
 )
 AHEAD_MS = 0.2
-"""The device's sleep before a timed function, in milliseconds, so that its launches queue up."""
+"""How long the device sleeps before a timed function, in milliseconds, so that its launches queue
+up."""
 CLOCKS = {
     "NVIDIA H200": (3_201_000, 6144),
     "NVIDIA H100 80GB HBM3": (2_619_000, 5120),
@@ -30,8 +31,8 @@ SM_CLOCK = 1_980_000
 
 
 def of_sim(driver: Any) -> dict[str, object]:
-    """Returns the new attributes of `triton.runtime.driver`, by the names that this and older
-    versions of Triton use."""
+    """Returns the attributes to set on `triton.runtime.driver`, all of them sim's driver, by the
+    names that this version of Triton uses."""
     made = _driver()
     names = ("_active", "active", "_default", "default")
     return {name: made for name in names if name in vars(driver)}

@@ -41,4 +41,4 @@ FUNCTIONS = {
     "get_rng_state_all": get_rng_state_all,
     "set_rng_state_all": set_rng_state_all,
 }
-"""The functions by their names in `torch.cuda` and `torch.cuda.random`."""
+"""The replacements for functions of `torch.cuda` and `torch.cuda.random`, by name."""

@@ -19,8 +19,8 @@ _memory: WeakValueDictionary[Any, DeviceBlock] = WeakValueDictionary()
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """Returns an id for a memory pool. Sim's graphs share no bytes of a pool, but replays of two
-    graphs of one pool count as writes to the same memory."""
+    """Returns a new id for a memory pool. Sim's graphs share no bytes of a pool, but the replays of
+    two graphs with the same pool count as writes to the same memory."""
     return 0, next(_pools)
 
 
@@ -30,7 +30,7 @@ def _memory_of(pool: Any) -> DeviceBlock:
 
 class CUDAGraph:
     of: SimDevice
-    """The device whose work is captured, set on a subclass for each accelerator."""
+    """The simulated device whose work is captured, set on a subclass for each accelerator."""
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._pool = graph_pool_handle()
@@ -50,7 +50,7 @@ class CUDAGraph:
         self._graph.replay()
 
     def reset(self) -> None:
-        """Discards the captured graph."""
+        """Replaces the graph by an empty one."""
         self._graph, self._capture = SimGraph(self.of), ExitStack()
 
     def pool(self) -> tuple[int, int]:

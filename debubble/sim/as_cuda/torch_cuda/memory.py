@@ -19,7 +19,7 @@ from .properties import properties_of
 SEGMENT = 2 << 20
 """The size of the allocator's smallest segment, in bytes."""
 CONTEXT = SEGMENT
-"""The bytes that CUDA itself occupies, which are never free."""
+"""The bytes of device memory that CUDA's context occupies, which are never free."""
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -109,4 +109,4 @@ FUNCTIONS = {
     "memory_summary": memory_summary,
     "empty_cache": empty_cache,
 }
-"""The functions by their names in `torch.cuda` and `torch.cuda.memory`."""
+"""The replacements for functions of `torch.cuda` and `torch.cuda.memory`, by name."""

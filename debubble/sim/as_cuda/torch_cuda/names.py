@@ -166,7 +166,8 @@ class Runtime:
 
 
 def _external(sim: SimDevice, stream_ptr: int, device: Any = None) -> Any:
-    """Returns sim's own stream with that `cuda_stream`. Raises NotSimulated if there is none."""
+    """Replaces `torch.cuda.ExternalStream`: returns the stream of sim whose `cuda_stream` is
+    `stream_ptr`. Raises NotSimulated if sim has no such stream."""
     check_index(index_of(device))
     if not 0 <= stream_ptr < sim.number_of_streams:
         return refusing("torch.cuda.ExternalStream", NO_LIBRARY)()
@@ -174,7 +175,8 @@ def _external(sim: SimDevice, stream_ptr: int, device: Any = None) -> Any:
 
 
 def _refused(known: dict[str, object]) -> dict[str, Callable[..., object]]:
-    """Returns a refusing function for each other name in `torch.cuda.__all__` but for modules."""
+    """Returns, for each name in `torch.cuda.__all__` that is neither known nor kept nor a module, a
+    function that raises NotSimulated."""
     rest = set(torch.cuda.__all__) - KEPT - set(known)
     return {
         name: refusing(f"torch.cuda.{name}", WHY.get(name, ELSEWHERE))

@@ -11,7 +11,7 @@ from .streams import index_of
 
 
 def nothing(*arguments: Any, **options: Any) -> None:
-    """Takes any arguments, does nothing and returns None."""
+    """Replaces functions that have nothing to do on sim: takes any arguments and returns None."""
 
 
 class Device:
