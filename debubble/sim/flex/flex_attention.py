@@ -33,11 +33,12 @@ NEW_MASK_US = 700.0
 H200: how much longer a decode step of chapter 04 takes with a new mask, less the operators that
 create the mask."""
 SCORES_AT_ONCE = 1 << 22
-"""The number of score-matrix elements that are computed at once."""
+"""The most elements of the score matrix that are computed at once."""
 
 
 class FlexAttention:
-    """FlexAttention on one device: runs its calls, and counts the compilations a GPU would need."""
+    """FlexAttention on one simulated device: computes each call, and counts the compilations that a
+    GPU would need."""
 
     def __init__(self, device: SimDevice) -> None:
         self.device = device
@@ -70,10 +71,11 @@ class FlexAttention:
         return on_sim(execute(self.device, operation), self.device)
 
     def _compile(self, call: FlexCall, read_by_mask: list[SimTensor]) -> None:
-        """Counts a compilation if a compiler would need a new kernel for this call. The tensors
-        that the mask reads from objects count too, not only those that it closes over.
+        """Counts a compilation if a GPU's compiler would need a new kernel for this call. The
+        tensors that the mask reads from objects count too, not only those that it closes over.
 
-        Raises CaptureError if a compilation is needed during a capture."""
+        Raises CaptureError if a compilation is needed during a capture.
+        """
         specialisation = call.specialisation(), tuple(map(kind_of, read_by_mask))
         if specialisation in self.compiled:
             return
@@ -83,7 +85,8 @@ class FlexAttention:
 
 
 class _Kernels:
-    """The kernels of one call on the CPU data of its tensors, run now and in each replay.
+    """Computes one call of FlexAttention on the CPU data of its tensors, at the call and in each
+    replay.
 
     It keeps no SimTensor, because a graph doesn't keep its inputs alive.
     """
@@ -100,7 +103,8 @@ class _Kernels:
         self.out = _empty_like(query)
         self.splits = call.splits
         self.actions = self._actions(0)
-        """The actions of the last run. How many blocks a run reads is known only on the device."""
+        """The kernels of the last run, for the cost model. How many blocks a run reads is known
+        only on the device."""
 
     def __call__(self) -> torch.Tensor:
         if self.device.capturing is None:
@@ -111,8 +115,9 @@ class _Kernels:
         return self.out
 
     def _checked(self) -> int:
-        """Returns the largest block count of any group. Raises RuntimeError for a block outside the
-        cache or outside `kv_indices`: on a GPU an illegal access, or no error at all."""
+        """Checks the block mask and returns the largest block count of any group. Raises
+        RuntimeError for a block outside the cache or outside `kv_indices`: on a GPU an illegal
+        access, or no error at all."""
         counts, columns = self.kv_num_blocks, self.kv_indices.shape[1]
         wrong = ((counts < 0) | (counts >= columns)).nonzero()
         if len(wrong):
@@ -147,7 +152,8 @@ class _Kernels:
             self._attend_groups(groups, most)
 
     def _attend_groups(self, groups: torch.Tensor, most: int) -> None:
-        """Writes the rows of `out` of the groups in `groups` [count], numbered across the batch."""
+        """Computes attention for `groups` [count], rows of the block mask numbered across the
+        batch, and writes their rows of `out`."""
         heads, tokens, size = self.query.shape[1:]
         kv_heads, count = self.key.shape[0], len(groups)
         part = (groups // self.num_groups).to(torch.int32)[:, None].expand(-1, self.height)
@@ -178,8 +184,8 @@ class _Kernels:
         self.out[part[exists], :, rows[exists]] = out.to(self.out.dtype)
 
     def _gathered(self, cache: torch.Tensor, blocks: torch.Tensor) -> torch.Tensor:
-        """Returns float32 [groups, kv_heads, slots of the blocks, head size], for the block numbers
-        `blocks` [groups, most]."""
+        """Returns the keys or values of the blocks with the numbers `blocks` [groups, most]:
+        float32 [groups, kv_heads, slots of the blocks, head size]."""
         by_block = cache.unflatten(1, (-1, self.page))[:, blocks.long()].float()
         return by_block.flatten(2, 3).transpose(0, 1)
 
@@ -198,7 +204,8 @@ class _Kernels:
             ) from error
 
     def _actions(self, blocks: int) -> list[Action]:
-        """Returns the actions of a call in which all groups together read `blocks` blocks."""
+        """Returns the kernels of a call, for the cost model, if all groups together read `blocks`
+        blocks."""
         heads, tokens, size = self.query.shape[1:]
         products = min(tokens, self.q_block) * blocks * self.page * heads
         slots = blocks * self.page * self.key.shape[0]

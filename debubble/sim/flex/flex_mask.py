@@ -27,18 +27,18 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class MaskTrace:
-    """The operators of a mask function, in order. Their values are numbered slots, of which the
-    first four are b, h, q and kv."""
+    """The recorded operators of a mask function, in order. Their values are in numbered slots, of
+    which the first four are b, h, q and kv."""
 
     captured: dict[int, torch.Tensor] = field(default_factory=dict)
-    """The CPU data of the existing tensors that the mask reads, by slot."""
+    """The CPU data of tensors from before the trace that the mask reads, by slot."""
     steps: list[_Step] = field(default_factory=list)
     num_slots: int = 0
     result: int = 0
 
     def run(self, *indices: torch.Tensor) -> torch.Tensor:
-        """Returns the mask for CPU index tensors b, h, q and kv. It is bool, of the shape to which
-        they broadcast, or smaller if it doesn't depend on one of them."""
+        """Runs the recorded operators on CPU index tensors b, h, q and kv. Returns the mask: bool,
+        of the shape to which they broadcast, or smaller if it doesn't depend on one of them."""
         values: list[Any] = [*indices, *[None] * (self.num_slots - len(indices))]
         for slot, tensor in self.captured.items():
             values[slot] = tensor

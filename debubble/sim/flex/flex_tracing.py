@@ -16,20 +16,23 @@ from debubble.rules.operators import effects_of
 from ..tensor import SimTensor
 
 GROUPS, HEADS, ROWS, COLUMNS = 2, 7, 3, 5
-"""Four different sizes, so that a wrong shape shows up."""
+"""The sizes of the index tensors in a trace. They all differ, so that a wrong shape shows up."""
 INDICES = ((GROUPS, 1, 1, 1), (1, HEADS, 1, 1), (GROUPS, 1, ROWS, 1), (GROUPS, 1, 1, COLUMNS))
-"""The shapes of b, h, q and kv. They broadcast to one element for each pair of positions."""
+"""The shapes of b, h, q and kv in a trace. They broadcast to one element for each pair of
+positions."""
 LOOK_UP = {"index.Tensor", "gather", "take", "index_select", "embedding"}
-"""The operators that take positions in a tensor."""
+"""Operators that look up elements of a table by index; in a trace the index is 0, because every
+table has an element 0."""
 ASKS = {
     getattr(torch.Tensor, name)
     for name in ("__bool__", "__int__", "__float__", "__index__", "item", "tolist", "numpy")
 }
-"""Methods that turn a tensor into a Python value, which a mask function can't do in a kernel."""
+"""Methods that turn a tensor into a Python value, which no kernel can do; a mask function must not
+call them."""
 
 
 class Slot(int):
-    """The number of a value in a trace."""
+    """The number by which a trace refers to a tensor."""
 
 
 class Asking(TorchFunctionMode):
@@ -42,8 +45,9 @@ class Asking(TorchFunctionMode):
 
 
 class Tracing(TorchDispatchMode):
-    """A mode in which tensors have shapes but no values, because a trace can't depend on values and
-    they may not be computed yet. Operators run on stand-ins full of ones to find result shapes."""
+    """A mode that records the operators of a mask function, on tensors with shapes but no values: a
+    trace can't depend on values, and they may not be computed yet. Operators run on stand-ins full
+    of ones to find result shapes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,8 +75,9 @@ class Tracing(TorchDispatchMode):
         return index
 
     def slot_of(self, tensor: torch.Tensor) -> Slot:
-        """Returns the slot of a tensor. A tensor without one existed before the trace, and is
-        captured now. Raises RuntimeError if it lies in host memory and is not a scalar."""
+        """Returns the slot of a tensor. A tensor without a slot is from before the trace: its data
+        is saved in `captured`. Raises RuntimeError if it lies in host memory and is not a
+        scalar."""
         slot = self._slots.get(id(tensor))
         if slot is not None:
             return slot
@@ -153,8 +158,9 @@ class Tracing(TorchDispatchMode):
         return None
 
     def _expect_one_value_each(self, name: str, out: torch.Tensor, slots: list[Slot]) -> bool:
-        """Returns True if a result depends on positions. Raises RuntimeError if it then has not one
-        element for each of them, or if it is a new tensor made from no other."""
+        """Returns True if a result depends on positions. Raises RuntimeError if it then has more or
+        less than one element for each of them, or if the mask function makes a tensor of its
+        own."""
         if name.startswith("new_"):
             slots = []  # It takes only the dtype and device of that tensor.
         shapes = [self._stand_ins[s].shape for s in slots if s in self._by_position]
@@ -199,7 +205,8 @@ def _written_arguments(func: Any) -> list[tuple[int, str]]:
 
 
 def _broadcast(shapes: list[torch.Size]) -> tuple[int, ...]:
-    """Returns the shape to which `shapes` broadcast. An operator has already broadcast them."""
+    """Returns the shape to which `shapes` broadcast. Doesn't check that they fit, because an
+    operator has already broadcast them."""
     most = max(map(len, shapes))
     return tuple(map(max, zip(*((1,) * (most - len(s)) + tuple(s) for s in shapes), strict=True)))
 

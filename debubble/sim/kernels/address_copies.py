@@ -23,8 +23,8 @@ class AddressCopies:
         self.device, self.addresses = device, addresses
 
     def copy(self, source: int, target: int, nbytes: int) -> None:
-        """Copies `nbytes` bytes on the current stream. Does nothing for 0 bytes, and raises
-        RuntimeError for a negative number."""
+        """Copies `nbytes` bytes from address to address on the current stream. Does nothing for 0
+        bytes, and raises RuntimeError for a negative number."""
         if nbytes < 0:
             raise RuntimeError(f"invalid value: {nbytes} bytes can't be copied")
         if nbytes > 0:
@@ -75,7 +75,7 @@ class AddressCopies:
 
 
 class ByteCopy(AddressWork):
-    """One or more copies in one direction, queued by one call."""
+    """One or more copies by address in the same direction, queued by one call."""
 
     def begin(self) -> list[Upload | Download]:
         in_flight, source, target = self.device.in_flight, self.reads, self.writes
@@ -95,8 +95,9 @@ class ByteCopy(AddressWork):
 
 
 def _groups(from_: np.ndarray, to: np.ndarray) -> Iterator[tuple[Direction, bool, np.ndarray]]:
-    """Yields each direction, True if its host memory is pageable, and a mask of its copies, bool
-    [N]. `from_` and `to` are the places of the N sources and targets."""
+    """Yields five groups of copies: the direction, True if its host memory is pageable, and a mask,
+    bool [N], of the copies in the group. `from_` and `to` are the place codes of the N sources and
+    targets."""
     yield "d2d", False, (from_ == DEVICE) & (to == DEVICE)
     for host, is_pageable in ((PINNED, False), (NOWHERE, True)):
         yield "h2d", is_pageable, (from_ == host) & (to == DEVICE)

@@ -22,8 +22,8 @@ from ..tensor import SimTensor
 
 
 class AddressWork:
-    """One launch or call. It keeps the memory that it touches alive, but no SimTensor, because a
-    graph doesn't keep its inputs alive."""
+    """One launch or copy call that reads and writes memory by address. It keeps that memory alive,
+    but no SimTensor, because a graph doesn't keep its inputs alive."""
 
     reads_at_any_time = False
     """True if the work may read as soon as the host queues it, before its stream gets there."""
@@ -44,7 +44,8 @@ class AddressWork:
         self._written = [b.all_bytes() for b in written_blocks if isinstance(b, DeviceBlock)]
 
     def begin(self) -> list[Upload | Download]:
-        """Does the work on the bytes. Returns the transfers that stay in flight until it ends."""
+        """Copies the bytes or runs the kernel. Returns the uploads and downloads that stay in
+        flight until the work ends."""
         raise NotImplementedError
 
     def queue(self, tensors: Sequence[SimTensor] = ()) -> None:
@@ -56,8 +57,8 @@ class AddressWork:
         self._ends_at(self.device.perform([self.action], tensors, tensors, whole=False))
 
     def run(self, call: Callable[[], Any], written: Iterable[torch.Tensor] = ()) -> Any:
-        """Runs `call` and returns its result. Saves it on the tape if an upload in flight may make
-        it run again. `written` are CPU tensors that it may write besides its pieces."""
+        """Runs `call` and returns its result. If an upload in flight may make it run again, saves
+        it on the tape. `written` are CPU tensors that it may write besides its pieces."""
         in_flight = self.device.in_flight
         if not in_flight.uploads:
             return call()
@@ -67,7 +68,8 @@ class AddressWork:
         return out
 
     def _ends_at(self, done_at: float) -> None:
-        """Does the work, which was queued just now and ends at `done_at`. Notes its accesses."""
+        """Begins the work, which was queued just now and ends at `done_at`, and checks its accesses
+        for races."""
         device = self.device
         reads, writes = self.reads, self.writes
         touches = [
@@ -93,4 +95,5 @@ class AddressWork:
 
 
 def _nothing() -> None:
-    """Does nothing: captured work moves no bytes before a replay."""
+    """Stands for the captured work when its step runs: the bytes move only in `_ends_at`, at a
+    replay."""

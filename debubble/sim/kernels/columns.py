@@ -16,7 +16,8 @@ from .reach import Reach
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Views of a kernel's arguments that hold its addresses and sizes, int64 [N] each."""
+    """The rows of a kernel's tensor arguments that hold its source addresses, target addresses and
+    sizes, int64 [N] each, as they are now."""
 
     sources: np.ndarray
     targets: np.ndarray
@@ -24,7 +25,8 @@ class Columns:
 
     @classmethod
     def found(cls, tensors: Iterable[torch.Tensor], by_address: ByAddress | None) -> Columns | None:
-        """Returns the columns, or None unless each of the three begins a row of an argument."""
+        """Returns the rows of the tensors that begin with the sources, targets and sizes of
+        `by_address`, or None if one of the three isn't found."""
         if by_address is None:
             return None
         rows = [row for tensor in tensors for row in _rows(tensor)]
@@ -33,8 +35,9 @@ class Columns:
         return cls(*columns) if len(columns) == len(wanted) else None
 
     def are_reachable(self, addresses: AddressMap) -> bool:
-        """Returns True if the kernel may use the addresses that the columns hold now. With bad ones
-        it would end with an illegal memory access on a GPU, and would end this process on sim."""
+        """Returns True if the addresses and sizes that the arguments hold now lie in memory that a
+        kernel may use. With bad ones it would end with an illegal memory access on a GPU, and would
+        end this process on sim."""
         pieces = ByAddress(self.sources.copy(), self.targets.copy(), self.sizes.copy())
         try:
             Reach.of_kernel(addresses, pieces, "a kernel")

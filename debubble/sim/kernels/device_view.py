@@ -12,7 +12,8 @@ from ..memory.pieces import Pieces
 
 
 class DeviceView:
-    """The device's view for one kernel, which reads the memory of `reading` and writes `targets`.
+    """Pinned memory with the bytes that the device sees when a kernel runs. The kernel reads the
+    memory of `reading` and writes `targets`.
 
     The host may see other bytes there: poison for bytes still in flight and, once the kernel has
     ended in modelled time, anything that the host has written since.
@@ -33,8 +34,9 @@ class DeviceView:
         """The bytes that the kernel left in its targets, uint8 [nbytes of targets]."""
 
     def run(self, call: Callable[[], Any]) -> Any:
-        """Runs `call` on the device's view and returns its result. Restores the host's view
-        afterwards, except for arguments that the kernel wrote to."""
+        """Runs `call`, the kernel, while memory holds the bytes that the device sees, and returns
+        its result. Then restores the bytes that the host sees, except in arguments that the kernel
+        wrote to."""
         reading, host = self._reading, self._all.gather()
         sent = reading.read()
         for overlay in self._overlays:

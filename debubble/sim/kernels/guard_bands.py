@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 BAND = 4096
-"""The size of the band on each side, in bytes."""
+"""The size of the guard band on each side of a storage, in bytes."""
 UNTOUCHED = 0xFF
 """The byte that fills a band: NaN in every floating point type, -1 in every signed integer type."""
 LARGEST = 64 << 20
@@ -20,7 +20,9 @@ def guarded(
     """Calls `call` with copies of `tensors` between guard bands, then copies the changes back.
 
     Returns the addresses of the storages that `call` left unchanged. Raises RuntimeError, and
-    copies nothing back, if it wrote to a band."""
+    copies nothing back, if `call` wrote to a band. A storage of more than LARGEST bytes isn't
+    copied.
+    """
     copies: dict[int, _Guarded] = {}
     for tensor in tensors:
         storage = tensor.untyped_storage()
@@ -38,7 +40,7 @@ def guarded(
 
 
 class _Guarded:
-    """A copy of a storage between two bands."""
+    """A copy of a storage between two guard bands."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self.size = storage.nbytes()
@@ -57,8 +59,9 @@ class _Guarded:
         return f"{int((self._back() != UNTOUCHED).nonzero()[0])} bytes behind its end"
 
     def take_over(self) -> bool:
-        """Copies the changed bytes back, and returns True if there are any. Leaves the other bytes
-        alone, because the kernel may have written to the original by address."""
+        """Copies the bytes that changed in the copy back to the original, and returns True if there
+        are any. Leaves the other bytes alone, because the kernel may have written to the original
+        by address."""
         changed = self.inside != self.before
         self.original[changed] = self.inside[changed]
         return bool(changed.any())

@@ -24,9 +24,9 @@ _smallest, _largest = np.minimum.reduce, np.maximum.reduce
 
 
 class Running(NamedTuple):
-    """A kernel that is running. `ranges`: its arguments' memory, as addresses of the first byte and
-    of the byte after the last. `ready`: the functions that prepared `triton.language` in this run.
-    """
+    """Facts about the kernel that runs now. `ranges`: the memory of its arguments, as addresses of
+    the first byte and of the byte after the last. `ready`: the functions that prepared
+    `triton.language` in this run."""
 
     name: str
     ranges: list[tuple[int, int]]
@@ -38,7 +38,8 @@ running: ContextVar[Running | None] = ContextVar("the kernel that runs now", def
 
 
 class Checked:
-    """The interpreter's memory operations, each checked before it runs."""
+    """The loads, stores and atomics of Triton's interpreter, each of which raises
+    IllegalMemoryAccess for an address outside known memory."""
 
     def __init__(self, operations: Any) -> None:
         self._operations = operations
@@ -86,7 +87,8 @@ class Checked:
     def _look_up_each(
         self, touched: np.ndarray, nbytes: int, ranges: list[tuple[int, int]], does: str
     ) -> None:
-        """Raises IllegalMemoryAccess unless each of `touched` lies in known memory of any kind."""
+        """Raises IllegalMemoryAccess unless `nbytes` at each address in `touched` lie in `ranges`,
+        in device memory or in pinned memory."""
         known = np.zeros(touched.shape, bool)
         for start, end in ranges:
             known |= (touched >= start) & (touched <= max(end - nbytes, 0))
@@ -112,8 +114,8 @@ def _refuse(address: int, nbytes: int, does: str) -> NoReturn:
 
 
 def ranges_of(values: Iterable[Any]) -> Iterator[tuple[int, int]]:
-    """Yields the address range of each tensor in a kernel's arguments, in tuples and descriptors
-    too."""
+    """Yields the address range of each tensor among a kernel's arguments, also of those in tuples
+    and descriptors."""
     for value in values:
         if isinstance(value, tuple):
             yield from ranges_of(value)

@@ -22,9 +22,11 @@ is_launch: ContextVar[bool] = ContextVar("a launch on sim runs now", default=Fal
 
 
 def run_kernel(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> None:
-    """Runs a launched kernel and checks its `tl.device_assert`, as a GPU does if TRITON_DEBUG is 1.
+    """Runs a kernel that is launched on sim, on CPU data, and checks its `tl.device_assert`, as a
+    GPU does if TRITON_DEBUG is 1.
 
-    Raises RuntimeError with the kernel's name and the assertion's text if the assertion fails."""
+    Raises RuntimeError with the kernel's name and the assertion's text if the assertion fails.
+    """
     interpreted: Any = type(unwrapped(kernel))
     if interpreted.__name__ == "InterpretedFunction":
         look_up_once()
@@ -40,7 +42,8 @@ def run_kernel(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, 
 
 
 class _Options:
-    """The interpreter's options, which differ between a launch and a direct call of a kernel."""
+    """Options of Triton's interpreter that check `tl.device_assert` in a launch on sim, but not in
+    a direct call of a kernel."""
 
     def __init__(self, options: Any) -> None:
         # With debug alone Triton also checks each integer sum for overflow, which is too slow.
@@ -92,8 +95,8 @@ def check_runs() -> None:
 
     @wraps(to_host)
     def arguments(executor: Any, args: tuple, meta: dict[str, Any]) -> Any:
-        """Returns a launch's arguments as they are: they are CPU data already, and copying them
-        back would write to all of it."""
+        """Returns the arguments of a launch on sim as they are: they are CPU data already, and
+        copying them back would write to all of it."""
         return (args, meta) if is_launch.get() else to_host(executor, args, meta)
 
     @wraps(from_host)

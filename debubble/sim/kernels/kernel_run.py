@@ -36,13 +36,13 @@ class KernelRun(AddressWork):
         on_host: list[torch.Tensor],
         may_run_again: Callable[[], bool],
     ) -> None:
-        """Takes `reach`, the memory that the kernel reaches by address, and its tensor arguments
-        `on_device` and `on_host`. `may_run_again` is called before the kernel runs again because
-        the host has overwritten memory that it reads."""
+        """Takes the memory that the kernel reaches by address, as `reach`, and its tensor
+        arguments, as `on_device` and `on_host`. The host may overwrite memory that the kernel
+        reads: it then runs again, but only if `may_run_again` returns True."""
         blocks = reach.from_.blocks, reach.to.blocks
         super().__init__(device, action, reach.read(), reach.written(), *blocks)
         self.result: Any = None
-        """The return value of a kernel that is a plain function."""
+        """The return value of a plain function that was launched; None for a Triton kernel."""
         self._call, self._may_run_again = call, may_run_again
         self._host_reads = Pieces.together(map(Pieces.of, on_host)) + reach.host_sources
         self._host_writes = reach.host_targets

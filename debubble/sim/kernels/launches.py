@@ -30,8 +30,8 @@ class Launches:
     def __init__(self, device: SimDevice, addresses: AddressMap) -> None:
         self.device, self.addresses = device, addresses
         self.only: frozenset[str] | None = None
-        """Names of the Triton kernels that run, or None if all run. All other kernels are only
-        launched, timed and recorded."""
+        """The names of the Triton kernels that run, or None if all run. Other Triton kernels are
+        launched, timed and recorded, but don't run."""
 
     def __call__(
         self,
@@ -94,8 +94,8 @@ class Launches:
         args: tuple,
         meta: dict[str, Any],
     ) -> None:
-        """Runs the kernel if `only` allows it, which is checked at each run and so in each replay.
-        Removes from `written` the tensors that the kernel left unchanged."""
+        """Runs the kernel if `only` allows it at the time of this run or replay. Removes from
+        `written` the tensors that the kernel left unchanged."""
         if self.only is None or name in self.only:
             unchanged = _run_guarded(kernel, grid, args, meta)
             written[:] = [
@@ -128,8 +128,8 @@ def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str
 
 
 def _action(name: str, work: Work, inputs: list[torch.Tensor], reach: Reach | None) -> Action:
-    """Returns the action of a launch. If the kernel uses addresses, the bytes that it reaches in
-    host memory and its pinned arguments go over the link."""
+    """Returns a launch as a kernel for the cost model. If the kernel uses addresses, its pinned
+    arguments and the bytes that it reaches in host memory go over the link."""
     over_link = 0
     if reach is not None:
         pinned = [tensor for tensor in inputs if type(tensor) is not SimTensor]

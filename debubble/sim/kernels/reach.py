@@ -18,8 +18,8 @@ BEHIND = "goes on behind its allocation"
 
 @dataclass(frozen=True)
 class Reach:
-    """The N non-empty pieces of a copy or kernel: `sources`, `targets` and `sizes`, int64 [N], and
-    the places of the sources (`from_`) and targets (`to`)."""
+    """The memory that a copy or kernel reaches by address: N pieces with `sources`, `targets` and
+    `sizes`, int64 [N], and the places of the sources (`from_`) and targets (`to`)."""
 
     sources: np.ndarray
     targets: np.ndarray
@@ -37,11 +37,12 @@ class Reach:
     def of_copies(
         cls, addresses: AddressMap, sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray
     ) -> Reach:
-        """Returns the reach of copies, int64 [N] each.
+        """Returns what N copies reach; `sources`, `targets` and `sizes` are int64 [N].
 
         Raises RuntimeError for a piece of less than one byte, for a null address, for a piece that
         extends past its allocation, and if neither side is in device memory. Freed device memory
-        can't be distinguished from host memory."""
+        can't be distinguished from host memory.
+        """
         refuse = _Refusal("invalid value", sources, targets, sizes)
         refuse(0, sizes <= 0, "has no bytes")
         reach = cls._found(addresses, sources, targets, sizes)
@@ -54,10 +55,11 @@ class Reach:
 
     @classmethod
     def of_kernel(cls, addresses: AddressMap, by_address: ByAddress, name: str) -> Reach:
-        """Returns the reach of a kernel, without its empty pieces.
+        """Returns what a kernel reaches by address, without its empty pieces.
 
-        Raises RuntimeError for a piece outside device memory and pinned host memory, and for a
-        size below 0."""
+        Raises RuntimeError for a piece outside device memory and pinned host memory, for one that
+        extends past its allocation, and for a size below 0.
+        """
         columns = by_address.sources, by_address.targets, by_address.sizes
         numbers = np.flatnonzero(by_address.sizes)
         sources, targets, sizes = (column[numbers] for column in columns)
@@ -79,7 +81,8 @@ class Reach:
         return cls(sources, targets, sizes, *places)
 
     def read(self, which: np.ndarray | slice = ALL) -> Pieces:
-        """Returns the sources of the pieces that `which`, bool [N], selects; by default of all."""
+        """Returns the memory that is read by the pieces that `which`, bool [N], selects; by default
+        by all."""
         return Pieces(self.sources[which], self.sizes[which], held=self.from_.held())
 
     def written(self, which: np.ndarray | slice = ALL) -> Pieces:
@@ -101,7 +104,8 @@ class Reach:
 
 @dataclass(frozen=True)
 class _Refusal:
-    """A check that raises RuntimeError for the first bad piece, with its descriptor's number."""
+    """A function that raises RuntimeError for the first piece that is bad; its message has the
+    piece's number among the descriptors."""
 
     what: str
     sources: np.ndarray
