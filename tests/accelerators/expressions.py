@@ -27,8 +27,9 @@ class Expression:
         return self.text
 
     def prepare(self, accelerator) -> dict:
-        """Returns the names that the expression uses, on this accelerator. The numbers are the same
-        every time, since the printed form of a tensor depends on them."""
+        """Runs `setup` on this accelerator, and returns the names that the expression uses, with
+        their values. Random numbers are equal in every run, since the printed form of a tensor
+        depends on them."""
         names = {"D": accelerator.device.type, "acc": accelerator, "np": numpy, "io": io}
         names["large"] = large()
         torch.manual_seed(0)
@@ -53,8 +54,8 @@ def large() -> torch.Tensor:
 
 
 def for_accelerator(text: str) -> str:
-    """Returns the text with calls of torch.cuda replaced by the accelerator's, and large tensors by
-    copies."""
+    """Returns the expression's text with the calls of torch.cuda replaced by those of `acc`, and a
+    tensor of a million random numbers replaced by a copy of `large()`."""
     for cuda, ours in {
         "torch.cuda.current_stream()": "acc.current_stream()",
         "torch.cuda.synchronize()": "acc.synchronize()",

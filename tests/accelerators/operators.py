@@ -30,7 +30,7 @@ from tests.sim.conformance.database import MOST, mapped, operators, samples, typ
 
 COUNTS = ("host_syncs", "h2d_pageable", "h2d_pinned", "d2h", "d2d", "kernels")
 HELD = COUNTS[:4]
-"""The counts in which sim must agree with a GPU."""
+"""The names of the counts (waits, uploads, downloads) in which sim must agree with a GPU."""
 TYPES = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16)
 """The types to try: an operator runs on the first that CUDA has for it."""
 SAMPLES = 6
@@ -46,11 +46,13 @@ SECONDS = 60
 """The limit in seconds for one operator."""
 
 Row = list[list[int] | str]
-"""A row of one operator, with an entry for each sample: its `COUNTS`, or the name of its error."""
+"""A row of one operator: for each of its samples the `COUNTS`, or the name of the error that it
+raised."""
 
 
 def measure(names: Iterable[str], accelerator: Any) -> Iterator[tuple[str, Row]]:
-    """Yields each operator's row. Raises TimeoutError after `SECONDS` for one of them."""
+    """Yields (name, row) for each operator. Raises TimeoutError if one takes longer than
+    `SECONDS`."""
     signal.signal(signal.SIGALRM, _give_up)
     for name in names:
         signal.alarm(SECONDS)
@@ -96,8 +98,8 @@ def _counted(op: Any, given: tuple[Any, tuple, dict], accelerator: Any) -> list[
 
 
 def in_processes(names: list[str], device: str, processes: int) -> dict[str, Row]:
-    """Measures in `processes` processes at once. An operator that ends its process has the row
-    ["aborted"]."""
+    """Returns each operator's row, measured in `processes` processes at once. An operator that ends
+    its process has the row ["aborted"]."""
     found: dict[str, Row] = {}
     with ThreadPoolExecutor(processes) as pool:
         for rows in pool.map(lambda n: _restarted(names[n::processes], device), range(processes)):
@@ -124,9 +126,9 @@ class Difference(NamedTuple):
 
 
 def compare(here: dict[str, Row], there: dict[str, Row]) -> tuple[list[Difference], int]:
-    """Returns the samples whose waits or copies differ, and how many samples wait or copy on either
-    side. Samples that raise an error on the GPU are left out. A sample that is refused here counts
-    if it waits there."""
+    """Returns the samples whose waits or copies differ between the rows `here` (sim) and `there` (a
+    GPU), and how many samples wait or copy on either side. Samples that raise an error on the GPU
+    are left out. A sample that sim refuses counts only if it waits or copies on the GPU."""
     differing, total = [], 0
     for name in here.keys() & there.keys():
         for number, (ours, theirs) in enumerate(zip(here[name], there[name], strict=False)):

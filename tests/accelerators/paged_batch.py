@@ -35,7 +35,8 @@ def requests_of(num_tokens: int) -> list[Request]:
 
 
 class PagedBatch:
-    """A batch in persistent memory; `fill` writes a new batch to the same memory."""
+    """A batch of requests over a paged KV cache, in tensors that keep their addresses; `fill`
+    writes a new batch to the same memory."""
 
     def __init__(self, accelerator, num_tokens: int, dtype: torch.dtype = torch.float32) -> None:
         device, groups = accelerator.device, -(-num_tokens // Q_BLOCK)
@@ -57,7 +58,8 @@ class PagedBatch:
         self.fill(requests_of(num_tokens))
 
     def fill(self, requests: list[Request], seed: int = 0) -> None:
-        """Writes a batch. Tokens after those of the requests pad the step, and see nothing."""
+        """Writes this batch, with random queries, keys and values, to the tensors. The rows after
+        the requests' tokens are padding, and see no key."""
         self.requests = requests
         rows = [(r, t) for r, q in enumerate(requests) for t in range(q.length - q.new, q.length)]
         rows += [(MAX_REQUESTS - 1, 0)] * (self.num_tokens - len(rows))
@@ -111,12 +113,12 @@ class PagedBatch:
         return {"query": self.query.transpose(0, 1)[None], "key": key, "value": value}
 
     def attend(self, mask_mod=None, **options) -> torch.Tensor:
-        """Returns the attention, [1, heads, tokens, head size]."""
+        """Returns the attention of the whole batch, [1, heads, tokens, head size]."""
         return flex_attention(**self.arguments(), block_mask=self.block_mask(mask_mod), **options)
 
     def alone_mask(self) -> BlockMask:
-        """Returns the mask of a batch of single tokens, each with the blocks of its group. Needs a
-        step of one group."""
+        """Returns a mask for `attend_alone`, where every token is a batch entry of its own and
+        reads the blocks of its group. Needs a step whose tokens are one group."""
         packed, rows = self.mask_mod(), (self.num_tokens, 1)
         return BlockMask.from_kv_blocks(
             self.kv_num_blocks[:, None, None].expand(*rows, 1).contiguous(),
@@ -128,7 +130,8 @@ class PagedBatch:
         )
 
     def attend_alone(self, block_mask: BlockMask | None = None) -> torch.Tensor:
-        """Returns [1, heads, tokens, head size], computed as a batch of single tokens."""
+        """Returns the attention of the batch, [1, heads, tokens, head size], computed with every
+        token as a batch entry of its own."""
         arguments = self.arguments() | {"query": self.query[:, :, None]}
         alone = flex_attention(**arguments, block_mask=block_mask or self.alone_mask())
         return alone[:, :, 0].transpose(0, 1)[None]

@@ -34,7 +34,8 @@ def batches(accelerator):
 
 
 def pieces(source: torch.Tensor, target: torch.Tensor, rows: dict[int, int]):
-    """Returns a batch that copies row i of `source`, of PIECE bytes, to row rows[i] of `target`."""
+    """Returns (source addresses, target addresses, sizes) of a batch that copies row i of `source`,
+    of PIECE bytes, to row rows[i] of `target`, for each i in `rows`."""
     sources = source.data_ptr() + PIECE * np.array(list(rows), dtype=np.int64)
     targets = target.data_ptr() + PIECE * np.array(list(rows.values()), dtype=np.int64)
     return sources, targets, np.full(len(rows), PIECE)
@@ -47,7 +48,8 @@ def counts(**some: int) -> dict[str, int]:
 
 @pytest.fixture
 def page_aligned():
-    """Returns uint8 [4 pages] of pageable memory that begins at a page."""
+    """Returns uint8 [4 pages of 4096 bytes] of pageable memory that begins at the start of a
+    page."""
     memory = torch.zeros(5 * 4096, dtype=torch.uint8)
     start = -memory.data_ptr() % 4096
     return memory[start : start + 4 * 4096]

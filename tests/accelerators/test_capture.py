@@ -106,7 +106,8 @@ FAILURES = {
 
 @pytest.fixture(params=FAILURES)
 def failed(request, accelerator, x):
-    """Returns a graph whose capture failed after it had worked on x."""
+    """Returns a graph whose capture failed with an error, after the capture had queued work on
+    x."""
     fail, error = FAILURES[request.param]
     graph = accelerator.graph()
     with pytest.raises(error), graph.capture():
@@ -167,7 +168,8 @@ def test_memory_made_in_a_failed_capture_is_given_back_or_worthless(accelerator,
 
 
 def test_a_graph_that_is_garbage_is_not_collected_during_another_capture(accelerator):
-    """CUDA would abort that capture."""
+    """Python's garbage collector does not run during a capture. If it freed an older graph there,
+    CUDA would abort the capture."""
     x, old = torch.ones(4, device=accelerator.device), accelerator.graph()
     with old.capture():
         x + 1

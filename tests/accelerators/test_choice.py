@@ -18,7 +18,8 @@ def test_a_process_has_one_accelerator(accelerator):
 
 
 def test_every_public_name_is_found_on_the_package_however_it_is_imported(accelerator):
-    """`debubble.accelerator` is both a function and a package."""
+    """`debubble.accelerator` can be called, and also has every public name of the package
+    debubble/accelerator as an attribute."""
     package = sys.modules["debubble.accelerator"]
     assert debubble.accelerator is package.accelerator
     assert debubble.accelerator.current() is accelerator

@@ -13,7 +13,7 @@ from debubble.cuda.driver.driver import FUNCTIONS, Driver, DriverError
 CONTEXT = 77
 INVALID = 1
 MEMORY = {0x1000: (1, 0x1000, 4096), 0x9000: (2, 0x8000, 8192), 0x5000: (4, 0x5000, 16)}
-"""The memory at an address: its type, the start of its range, and the range's bytes."""
+"""The fake driver's memory, by address: its type, the start of its range, and the range's bytes."""
 
 
 class Library:

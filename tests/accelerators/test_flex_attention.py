@@ -16,7 +16,8 @@ from .paged_batch import (
 )
 
 ONE_GROUP = 10
-"""The query tokens of most tests: every other kind of number compiles for a second or two."""
+"""The number of query tokens in most tests: flex_attention compiles again, for a second or two, for
+one token, for several groups of tokens, and for long queries."""
 
 
 @pytest.fixture
@@ -75,7 +76,8 @@ def test_a_scale_of_its_own(batch):
 
 
 def test_the_result_lies_in_memory_as_the_query_does(batch):
-    """The result by token can then be viewed as [tokens, heads * head size] without a copy."""
+    """The output lies in memory token after token, so it can be viewed as [tokens, heads * head
+    size] without a copy."""
     by_token = batch.attend()[0].transpose(0, 1)
     assert by_token.reshape(ONE_GROUP, -1).data_ptr() == by_token.data_ptr()
 
@@ -150,7 +152,8 @@ def test_numbers_and_addresses_of_a_mask_are_baked_into_a_graph(accelerator, bat
 
 
 def test_what_would_be_compiled_during_a_capture_is_refused(accelerator, batch):
-    """The dtype is one that no other test uses, so it is not compiled yet."""
+    """flex_attention raises CaptureError if it would have to compile during a capture. (The dtype
+    is one that no other test uses, so it is not compiled yet.)"""
     batch.query, batch.key, batch.value = (
         t.to(torch.float16) for t in (batch.query, batch.key, batch.value)
     )
@@ -196,8 +199,8 @@ def test_a_mask_that_is_defined_anew_is_compiled_anew(accelerator, batch):
 
 
 def test_tables_of_one_request_and_of_several_are_two_kinds(accelerator, batch):
-    """A size of 1 is a constant to the compiler, both for a table that the mask closes over and for
-    one in an object."""
+    """flex_attention compiles once for a table of size 1 that a mask reads, and once for all larger
+    sizes, since a size of 1 is a constant to PyTorch's compiler."""
 
     class Tables:
         pass
@@ -228,7 +231,8 @@ def test_a_recording_and_a_guard_compile_nothing_anew(accelerator, batch):
 
 
 def test_what_is_compiled_in_a_recording_serves_outside(accelerator, batch):
-    """Modes of the guard and of the caller are active in a recording too."""
+    """flex_attention that was compiled inside a recording, a guard and a device context is not
+    compiled again outside of them."""
     mask_mod = batch.mask_mod()
 
     def other_mask(b, h, q, slot):
@@ -313,7 +317,8 @@ def test_arguments_that_do_not_fit_are_refused(accelerator, batch, case):
 
 
 def test_distributions_go_on_to_check_their_arguments(batch):
-    """PyTorch's compiler would switch these checks off for the whole process."""
+    """Distributions still check their arguments after flex_attention was compiled. PyTorch's
+    compiler would switch these checks off for the whole process."""
     batch.attend()
     with pytest.raises(ValueError, match="probs"):
         torch.distributions.Categorical(torch.tensor([-1.0, 2.0]))

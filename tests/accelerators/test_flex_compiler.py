@@ -22,7 +22,8 @@ HOST = SimpleNamespace(device=torch.device("cpu"))
 
 
 class Compiler:
-    """A FlexAttention whose kernels run on the CPU, as PyTorch traced them."""
+    """A FlexAttention that PyTorch traces but does not compile to kernels: it runs on the CPU, and
+    counts its compilations."""
 
     def __init__(self) -> None:
         self.capturing = False
@@ -51,7 +52,8 @@ def batch():
 
 
 def test_numbers_of_tokens_are_compiled_in_four_kinds():
-    """The four kinds are one token, one group, several short groups, and long."""
+    """FlexAttention compiles once for each of four kinds of token counts: one token, one group (2
+    to 16 tokens), several groups of less than 128 tokens, and 128 tokens."""
     compiler = Compiler()
     compiled = []
     for num_tokens in (1, 2, 10, 16, 17, 40, 127, 128):
@@ -62,7 +64,8 @@ def test_numbers_of_tokens_are_compiled_in_four_kinds():
 
 
 def test_modes_that_are_on_compile_nothing_anew(compiler, batch):
-    """PyTorch's compiler treats a mode as a part of the code that it compiles."""
+    """A call under a recording's marks, a sync watch and a device context compiles nothing,
+    although PyTorch's compiler compiles again if such modes change."""
 
     def attend_under_modes():
         with Marks().in_this_thread(), SyncWatch(), torch.device("meta"):
@@ -90,7 +93,8 @@ def test_the_modes_are_on_again_behind_the_call(compiler, batch):
 
 
 def test_kinds_do_not_use_up_one_limit(compiler, batch):
-    """PyTorch compiles a function a limited number of times, eight by default, and then refuses."""
+    """Two masks can each be compiled even if PyTorch's limit is one compilation of a function: each
+    has a function of its own. (By default PyTorch refuses after eight.)"""
     masks = [lambda b, h, q, slot: slot < q, lambda b, h, q, slot: slot > q]
     with torch._dynamo.config.patch(recompile_limit=1):
         for mask_mod in masks:
@@ -133,7 +137,8 @@ def test_an_error_of_the_mask_is_told_as_it_is(compiler, batch):
 
 @pytest.fixture(scope="module")
 def first_in_a_process():
-    """Returns the output of a process that has nothing compiled yet, since the first compilation is
+    """Returns the output of a new process that calls FlexAttention with tables of three sizes, and
+    then makes a Categorical with a negative probability. The first compilation of a process is
     special."""
     code = """
 import torch
@@ -150,17 +155,20 @@ torch.distributions.Categorical(torch.tensor([-1.0, 2.0]))
 
 
 def test_sizes_that_are_equal_by_chance_may_differ_the_next_time(first_in_a_process):
-    """The first step has four requests and four heads."""
+    """A table of size 4 is not taken for a fixed size because there are also four heads:
+    FlexAttention compiles once for sizes 4, 5 and 9."""
     assert "compilations: 1\n" in first_in_a_process
 
 
 def test_distributions_go_on_to_check_their_arguments(first_in_a_process):
-    """PyTorch's first compilation would switch these checks off for the whole process."""
+    """Distributions still check their arguments after the first compilation of a process. PyTorch's
+    compiler would switch these checks off for the whole process."""
     assert "ValueError: Expected parameter probs" in first_in_a_process
 
 
 def test_layers_of_a_step_are_looked_at_once(compiler, batch, monkeypatch):
-    """A check of all arguments takes the host longer than a launch."""
+    """FlexAttention checks the arguments once for three layers with the same mask, since a check
+    takes the host longer than a launch."""
     block_mask, looked_at = batch.block_mask(None), []
     of = FlexCall.of
     monkeypatch.setattr(FlexCall, "of", lambda *args: looked_at.append(1) or of(*args))

@@ -65,8 +65,8 @@ def test_printing_is_refused(x):
 
 @pytest.mark.sim
 def test_a_refused_print_leaves_pytorchs_transforms_on(x):
-    """The print switches transforms off in its own frame. An error keeps this frame, and a notebook
-    keeps the last error."""
+    """torch.func.hessian still works after a guard refused to print a tensor. The print switches
+    PyTorch's transforms off, and the kept error must not keep them off."""
     with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError) as kept:
         repr(x)
     derivatives = torch.func.hessian(lambda x: (x**3).sum())(x[0])

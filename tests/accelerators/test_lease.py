@@ -138,7 +138,8 @@ def test_what_a_holder_starts_uses_its_turn(queue, monkeypatch):
 
 @pytest.mark.parametrize("name", ["0x-me-1", "0-me-1", "00-", "9" * 200 + "-me-1", "1²-me-1"])
 def test_a_file_that_is_no_ticket_stands_in_nobodys_way(queue, name):
-    """All users may write to the folder, and lock their files."""
+    """A file whose name is no ticket is ignored in the queue, even if it is locked: all users may
+    write to the folder."""
     ticket = queue / f"{time.time_ns() + 10**9:020d}-ada-1"
     with ticket.open("w") as held, (queue / name).open("w") as stray:
         fcntl.flock(held, fcntl.LOCK_EX)

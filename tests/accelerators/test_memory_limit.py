@@ -20,7 +20,8 @@ def variable(monkeypatch):
 
 @pytest.fixture
 def set_fractions(monkeypatch):
-    """Returns the fractions and devices that are set in PyTorch for a GPU of 80 GiB."""
+    """Pretends that there is a GPU of 80 GiB. Returns a list of the (fraction, device) pairs that
+    are passed to PyTorch as memory limits."""
     told = []
     properties = SimpleNamespace(total_memory=80 * 2**30)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
@@ -89,7 +90,8 @@ except torch.OutOfMemoryError:
 
 
 def run(device: str, program: str, limit: str) -> str:
-    """Returns the program's output, in a process of its own."""
+    """Runs the program in a process of its own with DEBUBBLE_GPU_MEMORY=`limit`, and returns its
+    output."""
     program = f"import torch, debubble\ngpu = debubble.accelerator()\n{program}"
     environment = {**os.environ, "DEBUBBLE_GPU_MEMORY": limit, "DEBUBBLE_DEVICE": device}
     result = subprocess.run(

@@ -91,7 +91,8 @@ def test_a_second_stream_has_a_lane_of_its_own(accelerator):
 
 
 def test_streams_are_counted_anew_in_each_recording(accelerator):
-    """Streams are numbered by their first work, so that two recordings can be compared."""
+    """Each recording numbers streams from 1 in the order of their first work, so that two
+    recordings can be compared."""
     x = torch.ones(4, device=accelerator.device)
     for _ in range(2):
         late, early = accelerator.stream(), accelerator.stream()

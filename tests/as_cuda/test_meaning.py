@@ -192,7 +192,8 @@ def test_nccl_of_several_is_refused_before_it_waits_for_others(cuda, monkeypatch
 
 @pytest.fixture
 def group(cuda, monkeypatch, request):
-    """Sets up a group of one member, as `request.param` says."""
+    """Starts a torch.distributed process group of one member with the arguments `request.param`,
+    and destroys it at the end."""
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     store = torch.distributed.HashStore()
     torch.distributed.init_process_group(**request.param, store=store, rank=0, world_size=1)
@@ -210,7 +211,8 @@ OF_ONE = [
 
 @pytest.mark.parametrize("group", OF_ONE, ids=str, indirect=True)
 def test_a_group_of_one_has_nccl(cuda, group):
-    """Collectives of one member are copies or nothing, and only a barrier holds the host."""
+    """A process group of one member says that it is NCCL. Its collectives are copies or do nothing,
+    and only a barrier blocks the host."""
     distributed = torch.distributed
     assert "nccl" in distributed.get_backend() and distributed.is_nccl_available()
     x, gathered = torch.ones(4, device="cuda"), torch.empty(4, device="cuda")
@@ -247,7 +249,8 @@ def test_ddp_of_one_waits_no_more_than_the_model_alone(cuda, group):
 
 @pytest.mark.parametrize("place", ["cuda", "cuda:0", 0, torch.device("cuda", 0), None], ids=str)
 def test_values_are_pinned_and_uploaded(cuda, place):
-    """The place None means: under a default device."""
+    """torch.tensor(..., pin_memory=True) on "cuda" is one upload from pinned memory, for which the
+    host waits. If `place` is None, "cuda" is the default device."""
     with debubble.record(cuda) as timeline, torch.device("cuda" if place is None else "cpu"):
         options = {} if place is None else {"device": place}
         x = torch.tensor([1.0, 2.0], pin_memory=True, requires_grad=True, **options)
@@ -267,7 +270,8 @@ def test_pinned_memory_is_of_the_host_and_made_of_values(cuda):
 
 
 def test_free_memory_is_what_this_machine_can_hold(cuda):
-    """An engine can allocate nine tenths of it at once, but not as much again."""
+    """mem_get_info returns memory that this machine really has: nine tenths of it can be allocated
+    at once, and a second tensor of that size raises OutOfMemoryError."""
     free, total = torch.cuda.mem_get_info()
     assert free <= total == torch.cuda.get_device_properties(0).total_memory
     held = torch.empty(free * 9 // 10, dtype=torch.uint8, device="cuda")
@@ -288,7 +292,8 @@ def test_results_without_memory_are_out_of_memory_too(cuda):
 
 
 def test_a_default_device_changes_nothing_in_sims_own_work(cuda):
-    """Assignments, kernels and captures make CPU tensors internally."""
+    """Assignments, kernels and captures have the same results and counts under a default device:
+    they make CPU tensors internally."""
     triton = pytest.importorskip("triton")
     from tests.sim.test_interpreting import doubles_kernel
 

@@ -23,13 +23,13 @@ UNPROVEN = {
     "numpy_view_read_before_done",
     "storage_resized_to_zero_in_use",
 }
-"""The programs whose races are not found."""
+"""The names of wrong programs whose races sim does not find."""
 OTHER_LINES = {
     "captured_download_read_without_sync": "the copy inside the capture, not the replay",
     "captured_upload_source_refilled": "the copy inside the capture, not the replay",
     "pinned_refilled_through_numpy": "no line for what NumPy writes",
 }
-"""The lines that the hazards of a program name instead of a marked line."""
+"""Wrong programs whose hazard names a different line than the marked one, and what it names."""
 
 
 def programs_of(module):

@@ -13,11 +13,12 @@ from debubble.sim.as_cuda.replacing import in_place_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.filterwarnings("ignore::FutureWarning")]
 SEEN = ("__name__", "__qualname__", "__module__", "__doc__")
-"""The attributes that PyTorch's compiler, pickle and `help` read."""
+"""The attributes of a function that PyTorch's compiler, pickle and `help` read."""
 
 
 def owners() -> dict[str, object]:
-    """Returns the modules of PyTorch and Triton, and the classes that are defined in them."""
+    """Returns, by name, the imported modules of PyTorch and Triton, and the classes that are
+    defined in them."""
     modules = {
         name: module
         for name, module in list(sys.modules.items())
@@ -34,7 +35,8 @@ def owners() -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def replaced():
-    """Returns the original and its replacement, by name."""
+    """Returns {name: (original, replacement)} for every function and class of PyTorch and Triton
+    that `debubble.as_cuda` replaces."""
     debubble.accelerator("sim")
     with debubble.as_cuda():
         walked = owners()  # with the modules that the block imports
@@ -52,7 +54,7 @@ def replaced():
 
 
 def differences(original, value) -> list[str]:
-    """Returns the attributes of `original` that `value` lacks, or has differently."""
+    """Returns the names of attributes in which the replacement `value` differs from `original`."""
     if isinstance(original, type):
         names = SEEN
         found = [] if isinstance(value, type) else ["is no class"]
@@ -66,7 +68,7 @@ def differences(original, value) -> list[str]:
 
 
 def signature(function) -> inspect.Signature | None:
-    """Returns the signature; None for a C++ function without one."""
+    """Returns the function's signature; None for a C++ function without one."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -89,8 +91,8 @@ def test_one_function_of_two_names_is_still_one(replaced):
 
 
 def test_each_takes_the_arguments_of_what_it_replaces(monkeypatch):
-    """Arguments can be passed by position and by keyword, such as
-    `torch.cuda.get_device_name(device=0)`."""
+    """Each replacement takes the arguments of the original function, by position and by keyword,
+    such as `torch.cuda.get_device_name(device=0)`."""
     refused = []
 
     def checked(owner, values):
@@ -111,7 +113,8 @@ def test_each_takes_the_arguments_of_what_it_replaces(monkeypatch):
 
 
 def calls(of: inspect.Signature):
-    """Returns the longest call by position and the longest by keyword, as (args, kwargs)."""
+    """Yields two calls of a function with the signature `of` as (args, kwargs): as many arguments
+    as possible by position, then by keyword."""
     kinds = inspect.Parameter
     by_position = [p for p in of.parameters.values() if p.kind <= kinds.POSITIONAL_OR_KEYWORD]
     needed = {

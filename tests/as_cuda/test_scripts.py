@@ -26,8 +26,9 @@ SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
 
 
 def compiles(script: Path, line: int | None) -> bool:
-    """Returns True for a wait in compiled code, which names the first line of its source, or no
-    line."""
+    """Returns True if the wait at this line of the script is in compiled code. Such a wait names
+    the first line of its source, or None: then True if the script has any paragraph under `#
+    compiles`."""
     paragraphs = "\n".join(script.read_text().splitlines()[:line]).split("\n\n")
     return any("\n# compiles" in f"\n{part.strip()}" for part in paragraphs[-1 if line else 0 :])
 
@@ -42,7 +43,8 @@ def run(script: Path) -> debubble.SyncReport:
 
 @pytest.fixture
 def cuda(accelerator, monkeypatch):
-    """Makes "cuda" mean sim, unless this is a GPU."""
+    """Runs a test with "cuda" meaning sim, or a real GPU if this is one. Restores Python's and
+    PyTorch's global state afterwards."""
     # Importing PyTorch's compiler makes distributions trust their parameters.
     monkeypatch.setattr(Distribution, "_validate_args", Distribution._validate_args)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
@@ -145,7 +147,8 @@ def test_tritons_driver_and_its_benchmarks_answer(cuda, tmp_path):
 
 @pytest.mark.sim
 def test_as_a_command_it_leaves_nothing_behind_on_stderr(tmp_path):
-    """Tensors that live until Python exits are freed silently."""
+    """`debubble syncs --as-cuda SCRIPT` prints nothing to stderr: tensors that live until Python
+    exits are freed silently."""
     script = tmp_path / "script.py"
     script.write_text("import torch\nx = torch.ones(3, device='cuda')\nprint(x.sum().item())\n")
     command = [sys.executable, "-m", "debubble", "syncs", "--as-cuda", str(script)]

@@ -10,7 +10,8 @@ EXPECTED = re.compile(
 
 
 def expected(script: Path, modelled: bool) -> Counter:
-    """Returns how often each line waits, by cause."""
+    """Returns {(line, cause): number of waits}, read from the `# waits` comments of the script. On
+    a GPU (not `modelled`) some of these waits have the line None."""
     waits: Counter = Counter()
     for number, line in enumerate(script.read_text().splitlines(), 1):
         if found := EXPECTED.search(line):

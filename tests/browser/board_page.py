@@ -21,8 +21,8 @@ text => {
 
 
 def seconds_behind(page: Page, text: str, write: Callable[[], Path]) -> float:
-    """Returns the seconds from the time of the file that `write` writes and returns until the table
-    of learners has `text`."""
+    """Returns how many seconds after a learner's file was written the page shows `text` in its
+    table. `write` writes the file and returns its path."""
     page.evaluate(WATCH_FOR, text)
     written = write().stat().st_mtime
     return page.evaluate("() => window.shownAt") / 1000 - written

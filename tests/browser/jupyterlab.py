@@ -73,8 +73,8 @@ def command(server: Server, folder: Path) -> list[str]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Returns environment variables without the user's Jupyter set-up, in which the checkout is
-    importable."""
+    """Returns environment variables for a JupyterLab that keeps its settings below `home`, ignores
+    the user's Jupyter set-up, runs on sim, and can import the checkout."""
     path = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
     return os.environ | {
         "DEBUBBLE_DEVICE": "sim",

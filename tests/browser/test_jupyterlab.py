@@ -19,7 +19,7 @@ CHAPTERS = [
         for chapter in ("02_sync_free", "03_gdn", "04_flex_graph", "05_offload", "06_engine")
     ),
 ]
-"""The chapters with a slider over recordings."""
+"""The chapters that have a slider over recordings. `make test` runs only the first of them."""
 SLIDER = ".debubble-slider input"
 TIMELINE = ".debubble-timeline canvas"
 
@@ -72,7 +72,8 @@ def lab(tmp_path):
 
 @pytest.fixture
 def browser_page():
-    """Returns a page, and a watch that notes its outside requests and its errors."""
+    """Returns (a browser page, a Watch that notes its requests to other machines and its
+    errors)."""
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         yield page, Watch(page)
@@ -103,7 +104,8 @@ class Watch:
             route.abort()
 
     def is_inside(self, url: str) -> bool:
-        """Returns True if `url` stays on this machine, and notes it otherwise."""
+        """Returns True if the address `url` is on this machine; otherwise adds it to
+        `outside_requests` and returns False."""
         parts = urlsplit(url)
         inside = parts.scheme in ("data", "blob") or parts.hostname == "127.0.0.1"
         if not inside:
@@ -116,7 +118,7 @@ class Watch:
 
 
 def drag_to_the_other_end(page, slider) -> None:
-    """Drags the handle by mouse to the end of the track that is further away."""
+    """Drags the slider's handle with the mouse to the end of its track that is further away."""
     box = slider.bounding_box()
     assert box["width"] >= 180, "a track that is wide enough to be aimed at"
     place = slider.evaluate("slider => slider.value / slider.max")
@@ -131,8 +133,8 @@ def drag_to_the_other_end(page, slider) -> None:
 
 
 def expect_whole_tooltips(page, canvas) -> None:
-    """Checks tooltips at every place that has one: in the window, above everything else, and
-    whole."""
+    """Hovers over places of the canvas, and checks that each tooltip there lies inside the window
+    and is not cut off."""
     box = canvas.bounding_box()
     told = 0
     for x in (0.15, 0.4, 0.65, 0.97):

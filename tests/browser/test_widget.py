@@ -23,8 +23,8 @@ def browser():
 
 @pytest.fixture
 def show(browser):
-    """Returns show(timeline, before), which opens a page. At the end there may be no error and no
-    outside request."""
+    """Returns show(timeline, before), which opens a page with the live timeline. Checks at the end
+    that the page had no error and no request to other machines."""
     from .timeline_page import TimelinePage
 
     page = browser.new_page(viewport={"width": 1000, "height": 600})
@@ -322,7 +322,8 @@ def test_the_ghost_lies_behind_and_goes_with_an_update(show):
 
 
 def ghost_pixels(view) -> int:
-    """Returns how many pixels are painted faintly, as only a ghost and a bubble's band are."""
+    """Returns how many pixels of the canvas have the low opacity that only a ghost and a bubble's
+    band have."""
     opacity = view.image()[..., 3]
     return int(((opacity > 55) & (opacity < 90)).sum())
 
@@ -401,8 +402,8 @@ def test_events_that_share_a_pixel_do_not_hide_the_rare_one(show):
 
 
 def test_a_lane_is_drawn_as_busy_as_it_was_at_any_width_and_zoom(show):
-    """The drawn share is right within 2 hundredths, in each hundredth of the axis: short kernels
-    don't fill whole pixels."""
+    """The drawn share of busy time is right within 2 hundredths in each hundredth of the axis,
+    although short kernels don't fill whole pixels."""
     from .timeline_page import GUTTER, RIGHT
 
     chance = np.random.default_rng(5)
@@ -438,7 +439,8 @@ def test_a_lane_is_drawn_as_busy_as_it_was_at_any_width_and_zoom(show):
 
 
 def test_the_time_from_end_to_end_leads_and_says_what_became_of_it(show):
-    """The share of idle time can grow although the whole got six times as fast."""
+    """The headline begins with the time from end to end, and says how many times as quick it is as
+    before. (The share of idle time can grow although the whole got six times as fast.)"""
     slow, quick = Recording(), Recording()
     slow.kernel(0, 676)
     quick.kernel(0, 10, quick.launch(0, 4))
@@ -454,8 +456,8 @@ def test_the_time_from_end_to_end_leads_and_says_what_became_of_it(show):
 
 
 def loaded_by(microseconds, then):
-    """Returns a kernel that loads the queue, and one after it that ends `then` microseconds
-    later."""
+    """Returns a recording of a sleep kernel of `microseconds` that keeps the stream busy, and of a
+    kernel that ends `then` microseconds after it."""
     recording = Recording()
     end = float(microseconds)
     recording.kernel(0, end, recording.launch(0, 1), name="sleep")
@@ -493,8 +495,8 @@ GHOST_Y = 68
 
 
 def before_and_after():
-    """Returns two recordings. `after` has a short kernel at 10; `before` has a long one at 10, and
-    a second one after a bubble."""
+    """Returns two recordings, (after, before). `after` has a short kernel at 10 µs; `before` has a
+    long kernel at 10 µs, and a second one after a bubble."""
     before, after = Recording(), Recording()
     before.kernel(10, 200, before.launch(0, 4), name="long")
     before.kernel(300, 340, before.launch(290, 295), name="second")

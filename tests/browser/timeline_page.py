@@ -63,7 +63,8 @@ READ_CANVAS = """
 
 
 class TimelinePage:
-    """A timeline's page, with a reader's actions and views."""
+    """A browser page that shows one timeline, with methods for what a reader does (hover, wheel,
+    press keys) and sees."""
 
     def __init__(self, page: Page, timeline: Timeline, before: Timeline | None = None) -> None:
         self.page = page
@@ -109,7 +110,8 @@ class TimelinePage:
         self.settle()
 
     def wheel(self, x: float, y: float, turn: float, times: int = 1) -> None:
-        """Moves to a point of the canvas, and turns the wheel there."""
+        """Moves the mouse to the point (x, y) of the canvas, and turns the wheel there `times`
+        times."""
         self.move(x - 3, y)
         self.move(x, y)
         for _ in range(times):
@@ -124,7 +126,7 @@ class TimelinePage:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Returns the visible microseconds, (first, last)."""
+        """Returns the visible time range as (first, last) in microseconds."""
         data = self.root.evaluate("(root) => [root.dataset.start, root.dataset.end]")
         return float(data[0]), float(data[1])
 
@@ -135,15 +137,16 @@ class TimelinePage:
 
     @property
     def scale(self) -> float:
-        """Returns the pixels of a microsecond."""
+        """Returns how many pixels of the canvas one microsecond takes."""
         return (self.canvas.bounding_box()["width"] - GUTTER - RIGHT) / self.seen
 
     def x_of(self, microseconds: float) -> float:
-        """Returns the place of a moment on the canvas, in pixels."""
+        """Returns the x coordinate in pixels at which the canvas draws this moment."""
         return GUTTER + (microseconds - self.range[0]) * self.scale
 
     def moment_at(self, x: float) -> float:
-        """Returns the moment at a place on the canvas, in microseconds."""
+        """Returns the moment in microseconds that the canvas draws at the x coordinate `x`, in
+        pixels."""
         return self.range[0] + (x - GUTTER) / self.scale
 
     def colours(self) -> set[str]:

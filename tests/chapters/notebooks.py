@@ -20,7 +20,7 @@ class Cell:
     """The cell's kind, "markdown" or "code"."""
     source: str
     shown: str
-    """All text that the cell shows; "" in a reader's notebook after the first question."""
+    """All text of the cell's outputs; "" in a reader's notebook after the first question."""
     metadata: dict
 
     @property

@@ -27,12 +27,13 @@ NAMES = (
     r"\| Time \|.*",
     r"\| You need \|.*",
 )
-"""Names with a number in them, and numbers that are names, which need no measurement."""
+"""Patterns of numbers that need no measurement: parts of names, such as a model's, numbers of
+chapters, requests or rows, and the time that a chapter takes."""
 
 
 def stray_numbers(cells: Sequence[Cell]) -> Iterator[tuple[str, str]]:
-    """Yields (cell, number) for each number that is in no code and no output, exactly or
-    rounded."""
+    """Yields (cell id, number) for each number in the chapter's prose that stands in none of its
+    code and outputs, neither exactly nor rounded."""
     known = {number for cell in cells if cell.kind == "code" for number in numbers_of(cell)}
     for cell in cells:
         text = prose(cell)
@@ -46,7 +47,7 @@ def stray_numbers(cells: Sequence[Cell]) -> Iterator[tuple[str, str]]:
 
 def numbers_of(cell: Cell) -> Iterator[float]:
     """Yields the numbers in a cell's code, the values of its constant expressions, and the numbers
-    it shows."""
+    in its outputs."""
     for found in ANY_NUMBER.findall(f"{cell.source}\n{cell.shown}"):
         yield float(found.replace(",", "").replace("_", ""))
     for node in ast.walk(ast.parse(cell.source)):
@@ -56,8 +57,8 @@ def numbers_of(cell: Cell) -> Iterator[float]:
 
 
 def is_known(value: float, decimals: int, known: Collection[float]) -> bool:
-    """Returns True if a known number is the value, exactly or rounded. `decimals` is how many
-    characters the number has from its point on."""
+    """Returns True if a number of `known` is `value`, exactly or rounded. `decimals` is how many
+    characters the number in the text has from its decimal point on."""
     half = 0.5 * 10.0 ** -max(0, decimals - 1)
     exact = decimals == 0 and value < 100
     return any(

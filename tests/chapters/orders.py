@@ -35,8 +35,8 @@ def order_of(seed: int, cells: int) -> list[int]:
 
 
 def in_a_fork(run: Run, order: list[int]) -> tuple[str, list[int], int]:
-    """Returns how the process ended ("" after its last cell), the cells that began, and how many of
-    them raised an error."""
+    """Runs the cells `order` in a fork of this process. Returns how the fork ended ("" if after its
+    last cell), the cells that began, and how many cells raised an error."""
     cells_began, begins = os.pipe()
     child = os.fork()
     if child == 0:
@@ -69,8 +69,8 @@ def _ending(status: int, words: list[str]) -> str:
 
 
 def ipython(sources: list[str]) -> Run:
-    """Returns a function that runs a cell in IPython, by its number, and returns its error or
-    None."""
+    """Returns run(number), which runs the source `number` as a cell in IPython, and returns its
+    error or None."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 

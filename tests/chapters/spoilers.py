@@ -17,7 +17,7 @@ from .terms import prose
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SMALL = 10
-"""The limit below which a number means nothing without its unit."""
+"""Numbers below this limit give an answer away only together with their unit."""
 NOUNS = {
     "waits": ("wait", "waits", "host sync", "host syncs", "host_syncs", "syncs"),
     "host syncs": ("wait", "waits", "host sync", "host syncs", "host_syncs", "syncs"),
@@ -31,7 +31,8 @@ NOUNS = {
     "calls": ("call", "calls"),
     "chunks": ("chunk", "chunks"),
 }
-"""Other names of units; a unit that is missing here has only its own."""
+"""The words for what a question counts, by its unit. A unit that is missing here has only its own
+name."""
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?!\w)")
 DEFINED = re.compile(r"^(\w+) = predict\w*\(", re.MULTILINE)
 Sight = Iterator[tuple[Cell, str, str]]
@@ -43,7 +44,8 @@ class Question:
     name: str
     asked: int
     answered: int
-    """The place of the cell that answers; `asked` and this are both places of cells."""
+    """The index of the cell that shows the answer. `asked` is the index of the cell with the
+    question."""
     answer: str
     """The first line of the answer's output."""
 
@@ -75,7 +77,7 @@ def questions(cells: Sequence[Cell]) -> Iterator[Question]:
 
 
 def within_sight(cells: Sequence[Cell], question: Question) -> Sight:
-    """Yields what a reader can see before committing."""
+    """Yields what a reader can see in the chapter before committing an answer to this question."""
     for cell in cells[: question.answered]:
         yield from seen(cell)
         yield cell, "output", cell.shown
@@ -113,8 +115,9 @@ def spoilers(cells: Sequence[Cell]) -> Iterator[tuple[str, str, str]]:
 
 
 def said(text: str, value: float, question: Question) -> Iterator[str]:
-    """Yields a large number by itself, unless it is printed as a count of something else, and a
-    small one beside what it counts, or in a table of that."""
+    """Yields the places in `text` that give away the answer `value`: a number of at least SMALL
+    anywhere, unless it is printed as a count of something else; a smaller one only beside the unit
+    of the question, or in a table column of it."""
     if value >= SMALL:
         for found in NUMBER.finditer(text):
             counts = re.search(r"(\w+)=$", text[: found.start()])
@@ -136,7 +139,8 @@ def said(text: str, value: float, question: Question) -> Iterator[str]:
 
 
 def in_a_table(text: str, value: float, names: str) -> Iterator[str]:
-    """Yields columns under one of the names that contain the value."""
+    """Yields a text for each number in a table that equals `value` and stands in a column named by
+    the pattern `names`."""
     columns: list[tuple[int, str]] = []
     for line in text.splitlines():
         heads = [(found.end(), found[0]) for found in re.finditer(rf"\b(?:{names})\b", line)]
@@ -150,8 +154,8 @@ def in_a_table(text: str, value: float, names: str) -> Iterator[str]:
 
 
 def asserted(source: str, value: float, question: Question) -> Iterator[str]:
-    """Yields asserts that compare with the value; for a small value, only those about the counted
-    unit."""
+    """Yields the asserts in `source` that compare with the number `value`. If it is less than
+    SMALL, only asserts that also name the question's unit."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Assert):
             continue

@@ -17,7 +17,7 @@ OTHER_FORMS = {
     "capture": ("captured",),
     "penalty": ("penalties",),
 }
-"""Other forms of words that stand in bold differently than in the glossary."""
+"""Inflected forms of glossary words that LAST_LETTERS does not cover."""
 LAST_LETTERS = "(?:s|es|d|ed|ing)?"
 
 
@@ -29,7 +29,7 @@ class Term:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Returns a pattern for the word in any form."""
+        """Returns a pattern that finds the word in any of its forms."""
         forms = "|".join(re.escape(form) for form in (self.word, *OTHER_FORMS.get(self.word, ())))
         flags = 0 if self.word[:1].isupper() else re.IGNORECASE
         return re.compile(rf"(?<![\w-])(?:{forms}){LAST_LETTERS}(?![\w-])", flags)
@@ -53,9 +53,9 @@ def prose(cell: Cell) -> str:
 def too_early(
     chapters: Sequence[tuple[str, Sequence[Cell]]], words: Sequence[Term]
 ) -> Iterator[str]:
-    """Yields a sentence for each word that is used before it stands in bold, that never does, or
-    that does in a different chapter than the glossary says. `chapters` is (number, cells), in the
-    order of reading."""
+    """Yields a sentence for each word that no chapter uses, that is used before a chapter explains
+    it in bold, or that is explained in a different chapter than the glossary says. `chapters` is
+    (number, cells), in the order of reading."""
     for term in words:
         place = first_use(chapters, term)
         if place is None:
@@ -71,7 +71,8 @@ def too_early(
 def first_use(
     chapters: Sequence[tuple[str, Sequence[Cell]]], term: Term
 ) -> tuple[str, Cell, bool] | None:
-    """Returns the chapter's number, the cell, and True if the word is in bold there."""
+    """Returns where the chapters first use the word: the chapter's number, the cell, and True if
+    the word is in bold there. None if no chapter uses it."""
     for number, cells in chapters:
         for cell in cells:
             text = prose(cell)

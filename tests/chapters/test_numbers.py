@@ -17,13 +17,14 @@ def config(name: str, preset: str, field: str) -> float:
 
 
 def kernels(system: str, preset: str, variant: str) -> int:
-    """Returns how many kernels a decode step had on the H200, including its load."""
+    """Returns the number of kernels in a recorded decode step on the H200, its load kernel
+    included."""
     return figures(system)["presets"][preset]["steps"]["decode"][variant]["counts"]["kernels"]
 
 
 def gain_of_serving(gpu: str = "nvidia-h200") -> float:
-    """Returns how many percent more requests per second the kernel serves, for Llama-3-70B's
-    shape."""
+    """Returns by how many percent the copy kernel raises the requests served per second, for
+    Llama-3-70B's shape."""
     serving = figures("offload_serving", gpu)["presets"]["llama_3_70b_rank"]["steps"]["serving"]
     return 100 * (serving["after"]["requests_per_s"] / serving["before"]["requests_per_s"] - 1)
 

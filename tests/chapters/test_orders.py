@@ -40,7 +40,8 @@ def test_no_order_of_a_chapters_cells_ends_the_process(path):
 
 
 def test_one_order_of_the_first_chapter_does_not_end_the_process():
-    """The test forks this process, which has imported what takes a kernel ten seconds."""
+    """The cells of the first chapter run in order and then in one random order, without ending the
+    process. The run is in a fork of this process, which already has the slow imports."""
     sources, shell = sources_of(READERS[0]), []
 
     def run(cell):

@@ -33,8 +33,8 @@ def test_every_recording_is_of_a_system():
 
 @of_every_gpu
 def test_a_figure_and_its_table_agree_or_the_figure_says_why(gpu, system, variant):
-    """The step's time and the device's share of work agree within a tenth. Figures from before
-    2026-11-27 count copies as work."""
+    """A recording on a GPU and the benchmark's stored costs agree: the step's time, and within a
+    tenth the device's share of work. Recordings without stored costs say so in their label."""
     timeline, cost = recording(system, variant, gpu), measured_cost(system, variant, gpu)
     if cost is None:
         assert PROFILED in timeline.label
@@ -50,7 +50,8 @@ def test_a_figure_and_its_table_agree_or_the_figure_says_why(gpu, system, varian
 
 @of_every_gpu
 def test_a_table_and_a_picture_mean_the_same_by_idle(gpu, system, variant):
-    """The share that a benchmark computes from a recording is the one that its picture shows."""
+    """The idle share that a benchmark computes from a recording equals the idle share in the
+    picture of this recording."""
     if measured_cost(system, variant, gpu) is None:
         return
     shown = recording(system, variant, gpu)
@@ -79,8 +80,8 @@ def test_nothing_is_lost_on_the_way_but_what_was_over_before_the_step(gpu, syste
 
 
 def step(load=1000.0, gap=100.0):
-    """Returns three kernels of 10 µs after a load, each launched 1 µs before its start, with `gap`
-    between them."""
+    """Returns a recording of a sleep kernel of `load` µs, and of three kernels of 10 µs each after
+    it, with `gap` µs between them. It has no launches."""
     recording = Recording()
     recording.kernel(0, load, name="sleep")
     for number in range(3):

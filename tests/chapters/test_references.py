@@ -41,7 +41,8 @@ def test_above_the_first_question_both_show_the_same_and_below_it_the_reader_not
 
 @every_chapter
 def test_a_cell_without_outputs_has_no_execution_count(reader, reference):
-    """nbval refuses outputs without a count, and without one compares nothing."""
+    """Cells of a reader's notebook without an execution count have no outputs, since nbval refuses
+    outputs without a count."""
     for cell in json.loads(reader.read_text())["cells"]:
         if cell["cell_type"] == "code" and cell["execution_count"] is None:
             assert cell["outputs"] == []
@@ -49,7 +50,8 @@ def test_a_cell_without_outputs_has_no_execution_count(reader, reference):
 
 @pytest.fixture
 def beginning(tmp_path):
-    """Returns the first section of a reference, which asks and answers one question."""
+    """Returns (path, notebook) for the beginning of a reference, up to the first cell that answers
+    a question. The path is not written yet."""
     notebook = json.loads(REFERENCES[0].read_text())
     answered = next(n for n, cell in enumerate(notebook["cells"]) if ".compare(" in source(cell))
     notebook["cells"] = notebook["cells"][: answered + 1]
@@ -61,7 +63,8 @@ def source(cell):
 
 
 def cells_that_differ(path, notebook):
-    """Returns how many cells of this reference differ from a run on sim, and how many agree."""
+    """Writes the notebook to `path` and runs nbval on it with sim. Returns how many cells' outputs
+    differ from the stored ones, and how many agree."""
     path.write_text(json.dumps(notebook))
     options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "conftest"]
     options += ["-p", "no:cacheprovider", "-p", "no:python", "--nbval", "--nbval-current-env"]

@@ -26,7 +26,8 @@ def test_it_begins_with_what_one_needs_what_one_will_be_able_to_do_and_how_long_
 
 @every_chapter
 def test_it_does_not_open_on_plumbing(path):
-    """A chapter reads neither files nor JSON: measurements come from solutions.measure.stored."""
+    """A chapter's code reads no JSON and no files by itself: measurements come from
+    solutions.measure.stored."""
     for cell in cells_of(path):
         if cell.kind == "code":
             assert not re.search(
@@ -49,7 +50,8 @@ def is_end(cell: Cell) -> bool:
 
 
 def without_a_label(cells: list[Cell]) -> list[str]:
-    """Returns the cells that print a time and don't say how it was obtained."""
+    """Returns the ids of the code cells that print a time and don't say if it was measured or
+    modelled."""
     code = {cell.id: COMMENT.sub("", cell.source) for cell in cells if cell.kind == "code"}
     return [
         name

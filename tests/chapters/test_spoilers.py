@@ -28,7 +28,7 @@ INNOCENT = {
     ("05", "more_syncs", "cell-45"): OF_A_COPY,
     ("05", "more_syncs", "cell-48c"): OF_A_COPY,
 }
-"""The reason why a finding is no answer, by (chapter, question, cell)."""
+"""Findings that give no answer away, with the reason, by (chapter, question, cell)."""
 
 
 @every_chapter

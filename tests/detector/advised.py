@@ -11,7 +11,8 @@ from torch import nn
 
 
 def train(device):
-    """Runs three steps of a training loop, so that set-up can be told from steps."""
+    """Runs three steps of a training loop. Several steps let the detector tell set-up from
+    steps."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     model.to(device)  # instead: move the module once
@@ -78,7 +79,8 @@ def train(device):
 
 
 def index(device):
-    """Uses indices, masks, sizes and numbers."""
+    """Reads and writes tensors with indices, masks, sizes and numbers, in ways that make the host
+    wait."""
     x, ids = torch.randn(4, 4, device=device), torch.arange(4, device=device) % 3
     lengths = ids + 1
     table, where = [10, 20, 30], np.array([0, 2])
@@ -128,7 +130,8 @@ def index(device):
 
 
 def generate(device):
-    """Generates tokens and actions, and calls PyTorch's own Python code that waits."""
+    """Generates tokens and actions in ways that make the host wait, and calls PyTorch functions
+    whose own Python code waits."""
     layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 1).eval()
     encoder.to(device)  # instead: move the module once

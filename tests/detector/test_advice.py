@@ -21,7 +21,8 @@ PARTS = ["train", "index", "generate"]
 
 @pytest.fixture(scope="module")
 def found(accelerator):
-    """Returns the findings of each part of `advised`, whose loops are watched."""
+    """Returns {function of advised.py: the detector's findings when it ran}. Loops are watched, so
+    that set-up is known."""
     findings = {}
     for part in PARTS:
         with debubble.find_host_syncs() as report:

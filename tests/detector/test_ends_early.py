@@ -36,7 +36,8 @@ NO_VERDICT = ("No host syncs", "never waited", "--device cuda", "never touched")
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, accelerator):
-    """Runs `debubble syncs` on a script with this text, with every kind of output."""
+    """Returns run(text, *options), which runs `debubble syncs` on a script with this text, writes
+    JSON, SARIF and GitHub output, and returns the command's result."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
@@ -64,13 +65,14 @@ def test_a_run_that_is_terminated_still_reports(run, tmp_path):
 
 
 def written(folder) -> tuple[dict, dict]:
-    """Returns the JSON, and the only run of the SARIF."""
+    """Returns the files that the command wrote: the JSON, and the only run in the SARIF."""
     sarif = json.loads((folder / "found.sarif").read_text())
     return json.loads((folder / "found.json").read_text()), sarif["runs"][0]
 
 
 def with_a_failure_before(number: int) -> str:
-    """Returns the script with a line that raises before its line `number`, counted from 1."""
+    """Returns the text of the test's script with an added line, before line `number` (from 1), that
+    raises KeyError."""
     indent = re.match(" *", LINES[number - 1])[0]
     return "\n".join(
         [*LINES[: number - 1], indent + "raise KeyError('here')", *LINES[number - 1 :]]

@@ -83,7 +83,8 @@ def test_a_package_that_is_included_counts_as_ones_own(x, library):
 
 
 def test_what_torch_compile_has_written_is_nobodys_line(x, tmp_path, monkeypatch):
-    """Compiled code lies in its own folder, which is no package."""
+    """A wait in code that torch.compile has written is reported at the line of the caller. The
+    compiled code lies in its own folder, which is no installed package."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     written = tmp_path / "fn" / "cfnpbjys.py"
     compiled: dict = {}
@@ -93,7 +94,8 @@ def test_what_torch_compile_has_written_is_nobodys_line(x, tmp_path, monkeypatch
 
 
 def test_an_installed_package_alone_is_not_dropped(x, library):
-    """Only installed code runs in some threads and programs, and their waits still count."""
+    """A wait in a thread that runs only installed code is still reported, at the package's own
+    line."""
     import threading
 
     thread = threading.Thread(target=library.generate, args=(x,), name="theirs")

@@ -92,7 +92,8 @@ def test_a_recording_compiles_the_learners_calls_and_nothing_of_its_own(monkeypa
 
 
 class Trace:
-    """A trace with rows as Kineto writes them."""
+    """A made-up profiler trace with rows as Kineto writes them; `events` converts it to a
+    timeline's events."""
 
     def __init__(self, marks: Marks) -> None:
         self.rows: list[dict] = []
@@ -170,7 +171,8 @@ def test_threads_are_told_apart_by_name(marks):
 
 
 class DriverCopies(Trace):
-    """A trace with copies by the driver's own functions, whose calls Kineto leaves out."""
+    """A trace with copies by functions of CUDA's driver. Kineto leaves out their calls, so our own
+    annotations mark them."""
 
     BATCH = f"{COPY}cuMemcpyBatchAsync"
 

@@ -71,7 +71,8 @@ def run(tmp_path_factory, accelerator):
 
 
 def run_of(tmp_path_factory, accelerator, tests):
-    """Runs pytest on `tests`, with only the plugins that are named here."""
+    """Runs pytest on a file with the text `tests` in a process of its own, with only our two
+    plugins, and returns its output."""
     folder = tmp_path_factory.mktemp("marked")
     (folder / "test_marked.py").write_text(tests)
     plugins = "debubble.workshop.plugin,debubble_pytest"

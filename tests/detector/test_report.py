@@ -86,8 +86,9 @@ def test_each_way_of_waiting_has_a_name(x, accelerator, call, what):
 
 @pytest.mark.parametrize("holes", [False, True])
 def test_recording_guard_and_report_agree_on_a_copy_into_pageable_memory(x, holes):
-    """CUDA calls no synchronising function here and still waits: 20 ms after 20 ms of work, on an
-    H200."""
+    """A copy into pageable memory calls no function of CUDA that synchronises, but blocks the host:
+    the recording counts it, the report finds it, and the guard raises. (On an H200 the host waited
+    20 ms behind 20 ms of work.)"""
     target = torch.empty(64, 64)[:, :: 2 if holes else 1]
 
     def copy():

@@ -179,7 +179,8 @@ def test_without_such_a_loop_the_report_says_so(run, text, skip):
 
 
 def test_what_something_else_than_python_runs_is_left_as_it_is(run):
-    """A decorator that compiles may refuse an unknown call."""
+    """A function with a decorator keeps its code unchanged, without our notes of loop passes, since
+    a decorator that compiles may refuse an unknown call."""
     text = f"""{HEAD}\
 def jit(function):
     assert "__debubble_pass__" not in function.__code__.co_names

@@ -58,7 +58,7 @@ CALLS = {
     "event.synchronize": lambda s: s.event.synchronize(),
     "a_wait_in_a_library": lambda s: torch.unique(s.lengths[:, None], dim=0),
 }
-"""Waits by functions other than the two PyTorch functions that check the mode."""
+"""Calls that wait by other functions than the two PyTorch functions that check the debug mode."""
 
 MISSED = pytest.mark.parametrize("call", (COPIES | CALLS).values(), ids=COPIES | CALLS)
 SEEN = {
@@ -91,7 +91,8 @@ def test_ours_raises_and_lists_it(s, call):
 @pytest.mark.gpu
 @pytest.mark.parametrize("call", SEEN.values(), ids=SEEN)
 def test_debug_mode_does_see_the_rest(s, call):
-    """The tests above prove something only if the mode works."""
+    """PyTorch's debug mode raises for a wait that it knows. The tests above prove something only if
+    the mode works at all."""
     with debug_mode("error"), pytest.raises(RuntimeError, match=CALLED_A_SYNC):
         call(s)
 
@@ -163,7 +164,8 @@ def test_ours_rules_the_threads_that_its_block_starts_and_no_others(s):
 
 @pytest.mark.gpu
 def test_who_turns_debug_mode_off_turns_it_off_for_everybody(s):
-    """The mode has no regions in which a wait is allowed; this is how to make one by hand."""
+    """A thread that switches the debug mode off switches it off for all threads. A user must do so
+    to allow one wait, since the mode has no regions."""
     with debug_mode("error"):
         in_a_thread(lambda: torch.cuda.set_sync_debug_mode("default"))
         assert s.zero.item() == 0
@@ -204,7 +206,8 @@ def test_ours_names_the_users_line(s):
 
 @pytest.mark.gpu
 def test_a_line_that_waits_again_and_again_is_warned_of_once(s):
-    """Python shows a repeated warning once, unless it is told to show each."""
+    """The debug mode's warning appears once for a line that waits five times: Python shows a
+    repeated warning once by default."""
 
     def wait_often():
         for _ in range(5):

@@ -35,7 +35,8 @@ x + 1
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, accelerator):
-    """Runs `debubble syncs` on a script with this text, in this process."""
+    """Returns run(text, *options, arguments=()), which runs `debubble syncs` on a script with this
+    text in this process, and returns the command's result."""
     main = sys.modules["__main__"]
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -186,8 +187,8 @@ def test_what_can_not_be_done_is_one_sentence_and_nothing_is_run(
 
 
 def test_it_works_as_a_command_of_its_own(tmp_path, accelerator):
-    """The command runs as a module in its own process, in a different folder, without the tests'
-    set-up."""
+    """`python -m debubble syncs --check` runs in a process of its own, without the tests' set-up:
+    it exits with 1 and shows the wait."""
     script = tmp_path / "script.py"
     script.write_text(LOOP)
     command = [sys.executable, "-m", "debubble", "syncs", "--check", str(script)]

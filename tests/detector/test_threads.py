@@ -92,7 +92,8 @@ def test_a_thread_pool_is_seen_whenever_it_was_started(x, when):
 
 
 def test_a_thread_that_was_there_before_is_named(x, accelerator):
-    """The thread's line is not known on CUDA: PyTorch can't watch a thread that already runs."""
+    """A wait in a thread that was started before the report names this thread. Its line is known on
+    sim only: on CUDA, PyTorch can't watch a thread that already runs."""
     go, done = threading.Event(), threading.Event()
 
     def wait_for_it():
@@ -146,7 +147,8 @@ def test_a_region_leaves_threads_alone_that_were_there_before(x):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_region_rules_the_threads_that_it_starts(x):
-    """The thread's caller never sees its errors, so the region reports them at its end."""
+    """`no_host_syncs` also raises for a wait in a thread that was started inside of it. The
+    thread's caller never sees its errors, so the region reports them at its end."""
     seen = []
     with pytest.raises(debubble.HostSyncError) as caught, debubble.no_host_syncs():
         run_in(threading.Thread(target=lambda: seen.append(read(x)), name="loader"))
@@ -209,7 +211,8 @@ def test_a_thread_that_is_started_where_waits_are_allowed_may_wait(x):
 
 
 def with_a_wait_of_their_own(rows):
-    """Returns batches on the device, as a naive collate_fn makes them."""
+    """Returns the batch of rows on the device, and waits there for a value, as a naive collate_fn
+    of a DataLoader does."""
     batch = torch.stack(rows).to(debubble.accelerator().device)
     assert batch.sum().item() > 0  # in the loader
     return batch
@@ -309,7 +312,8 @@ def test_what_a_backward_pass_waits_for_belongs_to_the_line_that_runs_it(x):
 
 
 def with_a_hook(x):
-    """Returns the loss of a weight with a hook that checks if the gradient is finite."""
+    """Returns a loss whose weight has a gradient hook that waits: it checks on the host if the
+    gradient is finite."""
     weight = torch.ones(4, 4, device=x.device, requires_grad=True)
     weight.register_hook(lambda gradient: gradient * bool(gradient.isfinite().all()))  # the hook
     return (x @ weight).sum()
@@ -417,7 +421,7 @@ def test_threads_are_as_they_were_afterwards(x):
 
 
 class Heard(TorchFunctionMode):
-    """A mode that notes the names of called functions."""
+    """A torch function mode that notes the names of all called functions in `names`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -429,7 +433,8 @@ class Heard(TorchFunctionMode):
 
 
 def test_a_mode_around_a_backward_pass_hears_its_hooks(x, monkeypatch):
-    """The mode that marks lines in a recording on CUDA relies on this."""
+    """A mode that is put around a backward pass also sees the calls in gradient hooks. The marks of
+    lines in a recording on CUDA rely on this."""
     heard = Heard()
     monkeypatch.setattr(backward_pass, "AROUND", [lambda: heard])
     with_a_hook(x).backward()
@@ -437,7 +442,8 @@ def test_a_mode_around_a_backward_pass_hears_its_hooks(x, monkeypatch):
 
 
 def test_what_is_stashed_with_a_thread_is_held_and_released():
-    """PyTorch 2.11 releases a stashed object without having held it."""
+    """An object that is stashed with a thread is held as long as it is stashed, and no longer.
+    PyTorch 2.11 releases a stashed object without having held it."""
     stashed = object()
     held = sys.getrefcount(stashed)
     for each in (stashed, None):

@@ -373,7 +373,8 @@ def refilled_by_another_thread_in_flight():
 
 
 def _beside_a_load(use):
-    """Loads blocks 1 and 2 on a side stream while `use` does something to block 2."""
+    """Uploads blocks 1 and 2 of a cache on a side stream, and calls `use` meanwhile on the main
+    stream, which reads or writes block 2 (a race)."""
     cache, host = _cache()
     side, table = torch.cuda.Stream(), torch.tensor([0, 2], device="cuda")
     rows = torch.ones(2, 2, 4, device="cuda")
