@@ -40,11 +40,12 @@ for number, (key, text) in enumerate(OURS.items()):
     os.environ |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": text}
 
 NEEDS = {"gpu": "cuda", "sim": "sim"}
-"""The accelerator that a marker requires. A process has one, so tests of the other one are
-skipped."""
+"""The accelerator that each marker requires, by marker. A process has one accelerator, so tests
+marked for the other one are skipped."""
 
 HELD = pytest.StashKey[ExitStack]()
-"""The memory of a test marked `gpu_memory`, held from before its fixtures are made."""
+"""The key under which a test marked `gpu_memory` stores its reserved GPU memory, from before its
+fixtures are made until they are torn down."""
 
 LONGEST_FIRST = [
     "engine/test_combinations.py",
@@ -62,7 +63,8 @@ LONGEST_FIRST = [
     "gdn/test_chunk_gated_delta_rule.py",
     "gdn/test_layer.py",
 ]
-"""Files that take long, so a worker should not begin with them last."""
+"""The test files that take longest. They are run first, so that no worker begins one of them
+last."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -82,14 +84,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def made_before_pytest_runs_in_pytest(accelerator):
-    """Makes the accelerator before pytest runs inside pytest. Such a run drops its imports, and
-    PyTorch can't have a device twice."""
+    """Makes the accelerator before any test that runs pytest inside pytest. Such a run drops its
+    imports, and PyTorch can't register a device twice."""
 
 
 @pytest.fixture
 def only_launched(accelerator, monkeypatch):
-    """Makes kernels of Triton take their modelled time on sim and compute nothing. This is enough
-    for tests of the host's work, which must not read the kernels' results."""
+    """Makes Triton kernels on sim take their modelled time but compute nothing: enough for tests of
+    the host's work, which must not read the kernels' results."""
     if accelerator.modelled:
         monkeypatch.setattr(
             "debubble.sim.kernels.launches.guarded", lambda call, tensors, name: set()
@@ -112,6 +114,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Releases a test's memory once its fixtures are torn down."""
+    """Releases the GPU memory that a test marked `gpu_memory` has reserved, once its fixtures are
+    torn down."""
     with item.stash.get(HELD, ExitStack()):
         return (yield)

@@ -25,9 +25,9 @@ MARKER = "deep"
 
 
 def are_asked_for_by_id(arguments: Iterable[str]) -> bool:
-    """Returns True if pytest's command line names tests, such as `tests/test_a.py::test_all[3]`,
-    and not only files. A test's place among its parametrisations is unknown then, since pytest
-    collected no others."""
+    """Returns True if pytest's command line names single tests, such as
+    `tests/test_a.py::test_all[3]`. They all run: pytest collects no others, so a test's number
+    among its parametrisations is unknown."""
     return any("::" in argument for argument in arguments)
 
 

@@ -16,7 +16,8 @@ class Box(NamedTuple):
 
 
 def boxes(figure, top=None):
-    """Returns the boxes at this height, or all boxes, in the order of drawing."""
+    """Returns the figure's boxes whose top is at height `top`, or all boxes, in the order of
+    drawing."""
     drawn = [
         Box(*path.get_extents().intervalx, path.get_extents().ymin, to_hex(colour), colour[3])
         for row in figure.axes[0].collections
@@ -27,7 +28,8 @@ def boxes(figure, top=None):
 
 
 def texts(figure):
-    """Returns all texts, including names and ticks of visible axes."""
+    """Returns the figure's texts that are not empty, with the tick labels and the x-axis labels of
+    visible axes."""
     found = []
     for axes in figure.axes:
         found += axes.texts

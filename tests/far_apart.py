@@ -17,16 +17,17 @@ HALF = 2**31
 STRIDE = 2**30
 """The numbers between rows: the third row begins beyond the offsets of 32 bits."""
 APART = 2**16
-"""The numbers between the starts of tensors; a row has fewer."""
+"""The distance in numbers between the starts of two tensors; a tensor has fewer numbers than
+this."""
 MAP_NORESERVE = 0x4000
-"""The flag of Linux; Python has a name for it since 3.13."""
+"""The value of Linux's flag MAP_NORESERVE; Python has a name for it since 3.13."""
 
 
 def only_the_kernels(
     accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch, *modules: str
 ) -> None:
-    """Makes these modules' kernels work on CPU tensors directly on sim, which would copy them
-    otherwise."""
+    """Makes the kernels of these modules work directly on CPU tensors on sim. Otherwise sim would
+    copy the tensors, and their address space would need memory."""
     if accelerator.modelled:
         for module in modules:
             run = lambda kernel, grid, *args, work, **meta: kernel[grid](*args, **meta)

@@ -18,13 +18,14 @@ from debubble.workshop.gate import LONG_MS, Gate, closed_gate
 __all__ = ["LONG_MS", "SHORT_MS", "Gate", "closed_gate", "gate_that_waits_open"]
 
 SHORT_MS = 100.0
-"""The milliseconds of a gate that the host should wait for, and that is never opened."""
+"""The duration in milliseconds of a gate that no test opens, because the host should wait for
+it."""
 
 
 @contextmanager
 def gate_that_waits_open(accelerator) -> Iterator[Gate]:
-    """Yields a closed gate on the current stream that opens when the host begins to wait for an
-    event or a stream. So there is always something to wait for, and a wait takes no time."""
+    """Yields a closed gate on the current stream. It opens when the host begins to wait for an
+    event or a stream, so every call that waits finds pending work, but its wait takes no time."""
     with ExitStack() as patches, closed_gate(accelerator) as gate:
         if not accelerator.modelled:
             for waited_for in (torch.cuda.Event, torch.cuda.Stream):

@@ -22,8 +22,9 @@ MOST_WHERE_SHARED = 10.0
 
 @contextmanager
 def much_memory(gib: float, device: torch.device) -> Iterator[None]:
-    """Reserves `gib` GiB besides what this process holds, or skips the test. Only one test on this
-    machine has such memory at a time. It is freed afterwards, and the limit is restored."""
+    """Reserves `gib` GiB of GPU memory for the block, besides what this process holds, or skips the
+    test if there is less. Only one test of this user on this machine has such memory at a time.
+    Frees it at the end, and restores this process's limit."""
     limited = limit_in_gib() is not None
     if limited and gib > MOST_WHERE_SHARED:
         pytest.skip(
@@ -49,7 +50,7 @@ def much_memory(gib: float, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Waits until no other process of this user has the lock."""
+    """Holds this user's lock file during the block; waits first until no other process has it."""
     import fcntl  # missing on Windows, where nothing runs on CUDA
 
     file = os.open(lock_path(), os.O_RDONLY | os.O_CREAT, 0o600)
@@ -63,8 +64,8 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def lock_path() -> Path:
-    """Returns the path of this user's file. In a folder for all users, one can't open another's
-    file."""
+    """Returns the path of this user's lock file. Each user has a file, since in a folder for all
+    users one can't open another's file."""
     return Path(tempfile.gettempdir()) / f"debubble-gpu-memory-{os.getuid()}.lock"
 
 

@@ -15,14 +15,15 @@ import solutions.offload
 
 FOLDERS = tuple(system.__path__[0] for system in (solutions.engine, solutions.offload))
 NO_PLACE = re.compile(r"\s*(return( \w+)?|try:|finally:|else:|with .*)\n?")
-"""The statements before which Python handles no signal."""
+"""A pattern of the lines at which no error is raised, since Python handles no signal before
+them."""
 
 Trace = Callable[[FrameType, str, object], object]
 
 
 class Lines:
-    """A counter of the lines that run in files below `folders`, in order and with repeats. Raises
-    `error` at the lines whose numbers are in `at`."""
+    """Counts the lines that run in files below `folders`, in order and with repeats, and raises
+    `error` when the count reaches a number in `at`."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class Lines:
         self.error, self.at, self.folders = error, frozenset(at), folders
         self.count = 0
         self.first: dict[tuple[str, int], int] = {}
-        """The number at which each line of a file ran first."""
+        """The count at which each line, as (file, line number), ran for the first time."""
 
     @contextmanager
     def traced(self) -> Iterator[None]:

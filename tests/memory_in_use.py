@@ -20,8 +20,9 @@ def resident_bytes() -> int:
 
 
 def expect_flat(call: Callable[[int], object], count: int) -> None:
-    """Calls `call(number)` `count` times, and as often again, and checks that the second half takes
-    no memory. It may take 1 % of what the process holds, or a few pages if that is little."""
+    """Calls `call(number)` `2 * count` times, and checks that the second half adds no memory to
+    this process: at most 1 % of what it holds, or SPARE_BYTES if that is more. Skips the test if
+    this isn't Linux."""
     if sys.platform != "linux":
         pytest.skip("only Linux says how much memory a process holds")
     for number in range(count):

@@ -22,8 +22,8 @@ CHAPTERS = Path(__file__).parent.parent / "chapters"
 NOTEBOOKS = sorted(CHAPTERS.glob("*.ipynb"))
 REFERENCES = sorted((Path(__file__).parent / "chapters").glob("*.ipynb"))
 LARGEST_IMAGE = 200 * 1024
-"""The most bytes of a picture. A timeline's picture is a few tens of KB; more is a photograph or a
-mistake."""
+"""The most bytes of a picture in a chapter. A timeline's picture is a few tens of KB; a larger one
+is a photograph or a mistake."""
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 # Texts that differ between machines or runs. Times belong into the timeline, not in text.
@@ -33,8 +33,8 @@ UNSTABLE = {
     "an address": re.compile(r"\b0x[0-9a-f]{6,}\b"),
     "a date": re.compile(r"\b(?<!NVIDIA H200, )20\d\d-\d\d-\d\d\b"),
 }
-"""A pattern for the day of a stored record, which is the same everywhere: it follows the GPU's
-name."""
+"""Patterns of texts that differ between machines or runs, and so must not be in a chapter's output,
+by name. The date of a stored record is allowed: it follows the GPU's name."""
 
 every_chapter = pytest.mark.parametrize("path", REFERENCES, ids=lambda path: path.stem)
 every_file = pytest.mark.parametrize(
@@ -59,7 +59,8 @@ def test_the_notebook_is_valid_and_runs_on_the_kernel_that_everyone_has(path):
 
 @every_chapter
 def test_cells_were_run_in_order_from_a_fresh_kernel(path):
-    """nbval compares nothing for a cell without an execution count."""
+    """The execution counts of a chapter's code cells are 1, 2, 3, …: nbval compares nothing for a
+    cell without a count."""
     counts = [cell.execution_count for cell in code_cells(path)]
     assert counts == list(range(1, len(counts) + 1))
 
@@ -74,7 +75,8 @@ def test_results_carry_the_count_of_their_cell(path):
 
 @every_chapter
 def test_every_expression_that_shows_something_has_a_stored_output(path):
-    """A cell that prints must have stored text: otherwise nbval has nothing to compare."""
+    """A cell with a `print(` at the beginning of a line has stored text, since otherwise nbval has
+    nothing to compare."""
     for cell in code_cells(path):
         if re.search(r"^print\(", cell.source, re.MULTILINE):
             assert any(output.output_type == "stream" for output in cell.outputs), cell.source
@@ -90,13 +92,15 @@ def test_no_stored_error_and_no_stored_warning(path):
 
 @every_file
 def test_no_widget_state_is_stored(path):
-    """Saved state would be megabytes, and blank offline; the picture beside it stays."""
+    """No chapter stores widget state: it would be megabytes, and blank offline. The picture in the
+    output stays."""
     assert "widgets" not in read(path).metadata
 
 
 @every_file
 def test_no_run_times_are_stored(path):
-    """Run times would change with every run, and the file with them."""
+    """No chapter stores the run times of its cells: they would change with every run, and the file
+    with them."""
     assert not [cell.source for cell in code_cells(path) if "execution" in cell.metadata]
 
 
@@ -154,7 +158,8 @@ def read(path: Path) -> NotebookNode:
 
 
 def code_cells(path: Path) -> list[NotebookNode]:
-    """Returns the code cells, after a check that each has code."""
+    """Returns the notebook's code cells. Raises AssertionError if there is none, or if one is
+    empty."""
     cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
     assert cells, f"{path.name} has no code cell"
     empty = [index for index, cell in enumerate(cells) if not cell.source.strip()]

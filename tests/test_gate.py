@@ -12,7 +12,8 @@ from .gate import SHORT_MS, closed_gate, gate_that_waits_open
 
 @pytest.fixture
 def x(accelerator):
-    """Returns zeros, after a first launch has loaded what a kernel needs."""
+    """Returns zeros [4] on the device. A kernel has been launched on them once behind a gate, so
+    that later launches load nothing."""
     zeros = torch.ones(4, device=accelerator.device)
     zeros.fill_(0.0)
     accelerator.synchronize()

@@ -18,8 +18,9 @@ TOTAL = 80 * GIB
 
 @pytest.fixture
 def gpu(monkeypatch, tmp_path):
-    """Returns a GPU of 80 GiB, 60 of which are free; this process holds 1 GiB. `calls` notes the
-    limits of this process in GiB, and the releases of unused memory."""
+    """Pretends that there is a GPU of 80 GiB, 60 of which are free, and that this process holds 1
+    GiB. Returns an object with `free` in bytes and `calls`, which notes each limit of this process
+    in GiB, and each release of unused memory as "given back"."""
     gpu = SimpleNamespace(free=60 * GIB, calls=[])
     told = {
         "mem_get_info": lambda device: (gpu.free, TOTAL),
@@ -107,7 +108,8 @@ def test_one_at_a_time_has_it(gpu):
 
 @pytest.fixture
 def marked(monkeypatch):
-    """Returns a function that makes a test that needs 9 GiB, on a GPU or on sim."""
+    """Returns a function that takes "cuda" or "sim" and returns a test with the marker
+    gpu_memory(9) for this accelerator."""
 
     def of(name):
         present = SimpleNamespace(name=name, device=DEVICE, description=name)

@@ -27,12 +27,12 @@ FLOAT32 = {"float32": (torch.float32, CAUSAL)}
 BOTH_TYPES = FLOAT32 | {"bfloat16": (torch.bfloat16, CAUSAL)}
 
 Kinds = Mapping[str, tuple[torch.dtype, Mask]]
-"""The type of a mapping from each layer's name to its dtype and mask."""
+"""The type of the layers' description: {layer name: (dtype, mask)}."""
 
 
 class AttentionOnly:
-    """A model with only what a runner needs. Its layers are independent; each has its own queries,
-    keys and values in `qkv`, as a projection would have left them."""
+    """A model of attention layers only, with no weights. Its layers are independent: each reads its
+    own queries, keys and values in `qkv`, as a projection would have left them."""
 
     def __init__(self, limits: Limits, device: torch.device, kinds: Kinds = FLOAT32) -> None:
         self.config = config = FlexConfig.tiny()
@@ -46,8 +46,8 @@ class AttentionOnly:
             self.qkv[name] = torch.zeros(rows, config.qkv_size, dtype=dtype, device=device)
 
     def forward(self, inputs, attn_metadata) -> torch.Tensor:
-        """Returns [T, query_size of all layers] in the widest of their types, in place of
-        logits."""
+        """Returns the outputs of all layers beside each other, [T, sum of query sizes], in the
+        widest of their dtypes. The runner takes them for logits."""
         rows = slice(len(inputs.positions))
         attended = [
             attention.forward(self.qkv[name][rows], inputs, attn_metadata[name])
@@ -61,7 +61,8 @@ class AttentionOnly:
 
 
 class Served:
-    """A runner with such a model, batches of all kinds, and the expected result of each batch."""
+    """A GraphRunner of an AttentionOnly model, random batches for it, and the expected results,
+    computed by dense attention."""
 
     def __init__(
         self,
@@ -85,8 +86,8 @@ class Served:
         }
 
     def next_step(self):
-        """Returns the next batch and its expected results, by layer. Its queries, keys and values
-        are written to the model."""
+        """Returns (next batch, its expected results by layer), and writes the batch's queries, keys
+        and values to the model."""
         batch, scheduled = self.serving.next_step(self.limits.max_num_batched_tokens)
         return batch, self.expected(scheduled)
 
@@ -109,7 +110,7 @@ class Served:
         )
 
     def steps(self, number: int) -> list[bool]:
-        """Runs the next steps, and returns for each step if it was right."""
+        """Runs the next `number` steps, and returns for each step True if its result was right."""
         found = []
         for _ in range(number):
             batch, expected = self.next_step()

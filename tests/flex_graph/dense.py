@@ -20,9 +20,9 @@ class DenseAttention:
         self.known: WeakKeyDictionary = WeakKeyDictionary()
 
     def attend(self, scheduled, qkv: torch.Tensor) -> torch.Tensor:
-        """Returns [T, num_heads * head_size] float32 for `qkv` [T, qkv_size] on the host.
-        `scheduled` has the requests of the step, each with the positions that follow its earlier
-        ones."""
+        """Returns the attention outputs, [T, num_heads * head_size] float32, of a step with
+        queries, keys and values `qkv` [T, qkv_size] on the host. `scheduled` lists the step's
+        requests, each with the positions of its new tokens."""
         sizes = [len(positions) for _, positions in scheduled]
         rows = []
         for (request, positions), new in zip(scheduled, qkv.split(sizes), strict=True):

@@ -23,8 +23,8 @@ class Request:
 
 
 class Serving:
-    """A server to which requests come, take pages of a shuffled pool or share those of others, and
-    leave."""
+    """A made-up server: requests arrive at random, take pages of a shuffled pool or share pages of
+    other requests, and leave."""
 
     def __init__(self, limits, seed: int) -> None:
         self.limits, self.rng = limits, np.random.default_rng(seed)
@@ -33,8 +33,8 @@ class Serving:
         self.running: list[Request] = []
 
     def next_step(self, max_tokens: int) -> tuple[ScheduledBatch, list[tuple[Request, range]]]:
-        """Returns a batch of 1 to `max_tokens` tokens, and its requests with the positions that
-        they compute. The rows after them are requests without tokens; table tails are garbage."""
+        """Returns (batch, [(request, positions that it computes)]) with 1 to `max_tokens` tokens.
+        The batch's further rows are requests without tokens, and block tables end with garbage."""
         self._let_some_go()
         while not self.running or (
             len(self.running) < self.limits.max_num_seqs and self.rng.random() < 0.6

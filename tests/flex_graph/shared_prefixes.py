@@ -12,11 +12,13 @@ class SharingRequests(Requests):
     def __init__(self, limits: Limits, seed: int = 0) -> None:
         super().__init__(limits, seed)
         self.source_of: dict[int, tuple[int, int]] = {}
-        """The request whose tokens a request begins with, and how many of them."""
+        """The shared prefixes: {request: (request whose tokens it begins with, number of these
+        tokens)}."""
 
     def share_prefix(self, source: int, request: int, num_tokens: int) -> None:
-        """Makes a new request begin with another request's tokens, and with the blocks in which
-        their keys and values are or will be. Raises ValueError unless they are whole blocks."""
+        """Makes the new request `request` begin with the first `num_tokens` tokens of `source`, and
+        share the blocks of their keys and values. Raises ValueError unless `num_tokens` fills whole
+        blocks."""
         if request in self.blocks:
             raise ValueError(f"request {request} has blocks already: share before its first batch")
         num_blocks, rest = divmod(num_tokens, self.limits.block_size)

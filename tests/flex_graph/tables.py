@@ -28,12 +28,13 @@ MASKS = {
     "window on both sides": Mask(causal=False, sliding_window=20),
 }
 GARBAGE = (10**9, 1, -3, 2, 24, 0)
-"""Values that a table may have after a request's pages, including blocks of other requests."""
+"""Values in the columns of a block table after a request's pages: no valid blocks, and blocks of
+other requests."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch on the host; requests without tokens come last."""
+    """A batch of requests with block tables, on the host. Requests without tokens come last."""
 
     query_lens: list[int]
     seq_lens: list[int]
@@ -50,7 +51,8 @@ class Batch:
         num_tokens: int | None = None,
         columns: int | None = None,
     ) -> Batch:
-        """Returns a batch of `requests`: (tokens of this step, length, pages) each."""
+        """Returns a batch of `requests`, each (number of tokens in this step, length with them,
+        pages). Garbage fills the table's other columns."""
         columns = limits.pages_per_seq if columns is None else columns
         table = np.resize(np.array(GARBAGE, np.int32), (len(requests), columns))
         for row, (_, seq_len, pages) in enumerate(requests):
@@ -72,8 +74,8 @@ class Batch:
         seed: int = 0,
         num_tokens: int | None = None,
     ) -> Batch:
-        """Returns a batch of requests with these `lengths`: (tokens of this step, length) each. No
-        two requests share a page."""
+        """Returns a batch of requests with these `lengths`, each (number of tokens in this step,
+        length with them). Their pages are random, and no two requests share one."""
         free = iter(np.random.default_rng(seed).permutation(np.arange(1, limits.num_gpu_blocks)))
         requests = [
             (query_len, seq_len, [next(free) for _ in range(limits.pages_of(seq_len))])
@@ -86,7 +88,8 @@ class Batch:
         return [0, *accumulate(self.query_lens)]
 
     def tokens(self) -> Iterator[tuple[int, int, int]]:
-        """Yields (token, its request, its position there)."""
+        """Yields (index of the token in the batch, row of its request, position in the request) for
+        each token."""
         token = 0
         for row, (query_len, seq_len) in enumerate(
             zip(self.query_lens, self.seq_lens, strict=True)
@@ -105,8 +108,8 @@ class Batch:
         )
 
     def in_all_rows(self, limits: Limits = LIMITS) -> Batch:
-        """Returns the batch with all rows: requests without tokens fill it up, and the table is as
-        wide as the limits."""
+        """Returns the same batch with `max_num_seqs` rows, filled up with requests without tokens,
+        and a table as wide as the limits, filled up with garbage."""
         rows, columns = self.table.shape
         padding = limits.max_num_seqs - rows
         table = np.resize(np.array(GARBAGE, np.int32), (limits.max_num_seqs, limits.pages_per_seq))
@@ -128,8 +131,8 @@ def on_device(accelerator, numbers: Sequence | np.ndarray) -> torch.Tensor:
 
 @st.composite
 def some_batches(draw, limits: Limits = LIMITS) -> Batch:
-    """Draws decodes, prefills and parts of prefills in any order. Their pages are their own, shared
-    with other requests, repeated in one table, or no pages at all."""
+    """Draws a batch of decodes, prefills and parts of prefills in any order. Their pages are
+    arbitrary: some shared between requests, repeated in a request, or invalid."""
     requests, room = [], limits.max_num_batched_tokens
     while len(requests) < limits.max_num_seqs and room and draw(st.booleans()):
         query_len = min(room, draw(st.sampled_from([1, 1, 2, 15, 16, 17, 33])))
@@ -152,8 +155,8 @@ def some_batches(draw, limits: Limits = LIMITS) -> Batch:
 
 
 def places(batch: Batch, row: int, limits: Limits = LIMITS) -> dict[int, int]:
-    """Returns the place of each block among the request's pages: the last one that names the
-    block."""
+    """Returns {block: its index among the request's pages} for the request in this row. If pages
+    repeat a block, the last index counts."""
     pages = batch.table[row, : limits.pages_of(batch.seq_lens[row])].tolist()
     return {block: place for place, block in enumerate(pages) if 0 < block < limits.num_gpu_blocks}
 
@@ -165,7 +168,8 @@ def sees(mask: Mask, position: int, key: int) -> bool:
 
 
 def expected_pages(batch: Batch, mask: Mask, limits: Limits = LIMITS) -> list[list[int]]:
-    """Returns the blocks with a key that a token of each group sees, in the kernels' order."""
+    """Returns for each group of tokens the blocks with a key that one of its tokens sees, in the
+    order in which the kernels list them."""
     page = limits.block_size
     groups = [{} for _ in range(limits.groups_of(batch.num_tokens))]
     ordered = [
@@ -181,7 +185,8 @@ def expected_pages(batch: Batch, mask: Mask, limits: Limits = LIMITS) -> list[li
 
 
 def expected_places(batch: Batch, limits: Limits = LIMITS) -> np.ndarray:
-    """Returns the expected physical_to_logical, [R, num_gpu_blocks]."""
+    """Returns the expected table physical_to_logical, [R, num_gpu_blocks]: the index of each block
+    among a request's pages, or -1."""
     expected = np.full((len(batch.seq_lens), limits.num_gpu_blocks), -1)
     for row in range(len(batch.seq_lens)):
         for block, place in places(batch, row, limits).items():
@@ -202,7 +207,8 @@ def expected_sight(batch: Batch, mask: Mask, limits: Limits = LIMITS) -> np.ndar
 
 
 class Results(TorchDispatchMode):
-    """A dispatch mode that notes all results of operators on a device, views among them."""
+    """A dispatch mode that keeps all tensors that operators return on the device, views among them,
+    in `tensors`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -210,8 +216,8 @@ class Results(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Returns False. Otherwise PyTorch imports its compiler, which changes how other code
-        waits."""
+        """Returns False, so that PyTorch doesn't import its compiler, which would change how other
+        code waits."""
         return False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -225,7 +231,8 @@ class Results(TorchDispatchMode):
 
 
 def listed(kv_num_blocks: torch.Tensor, kv_indices: torch.Tensor) -> list[list[int]]:
-    """Returns the lists of all groups, after a check that each ends with -1."""
+    """Returns the listed blocks of each group. Raises AssertionError unless each list ends with
+    -1."""
     counts, rows = kv_num_blocks.tolist(), kv_indices.tolist()
     assert [row[count] for count, row in zip(counts, rows, strict=True)] == [-1] * len(counts)
     return [row[:count] for count, row in zip(counts, rows, strict=True)]
@@ -234,7 +241,7 @@ def listed(kv_num_blocks: torch.Tensor, kv_indices: torch.Tensor) -> list[list[i
 def expect_built(
     buffers: PersistentBuffers, batch: Batch, mask: Mask, limits: Limits = LIMITS
 ) -> None:
-    """Checks everything that a build of this batch leaves in the buffers."""
+    """Checks all tables that a build of this batch leaves in the buffers."""
     batch, groups = batch.in_all_rows(limits), limits.groups_of(batch.num_tokens)
     assert buffers.query_start_loc.tolist() == batch.starts
     assert buffers.seq_lens.tolist() == batch.seq_lens

@@ -25,8 +25,8 @@ def inputs(accelerator):
 
 
 def commons(inputs, steps, seed=0):
-    """Yields batches of any kind, some with padding tokens up to the limit, and their metadata
-    inputs."""
+    """Yields (batch, its metadata inputs) for `steps` random batches; every third one is padded to
+    the limit."""
     serving = Serving(LIMITS, seed)
     for step in range(steps):
         batch, _ = serving.next_step(LIMITS.max_num_batched_tokens)
@@ -36,8 +36,8 @@ def commons(inputs, steps, seed=0):
 
 
 def sees(metadata):
-    """Returns [T, slots] bool on the host: what attention sees by its lists of pages and within
-    pages."""
+    """Returns [T, slots] bool on the host: True for the slots that a token sees, as the metadata's
+    page lists and mask say."""
     device = metadata.doc_ids.device
     nothing = torch.zeros(1, 1, dtype=torch.int32, device=device)
     query = torch.arange(metadata.num_tokens, dtype=torch.int32, device=device)[:, None]
@@ -53,7 +53,7 @@ def sees(metadata):
 
 
 def lists_of(metadata):
-    """Returns the pages of each group of tokens."""
+    """Returns the blocks listed in the metadata for each group of tokens."""
     block_mask = metadata.block_mask
     return listed(block_mask.kv_num_blocks[0, 0], block_mask.kv_indices[0, 0])
 

@@ -36,8 +36,8 @@ def test_they_are_made_in_these_sizes_and_say_that_nobody_has_anything(accelerat
 
 
 def of_the_longest_request(limits):
-    """Returns the first version's shape: a row for every group of one request, a column for each
-    page."""
+    """Returns the shape of the page lists in the first version: (groups of one request, pages of
+    one request) of the greatest length."""
     return (-(-limits.max_model_len // limits.q_block), limits.pages_per_seq)
 
 
@@ -74,7 +74,8 @@ def test_trap_1_rows_are_for_the_tokens_of_a_step_and_columns_for_all_requests_o
 
 
 def test_trap_11_no_table_is_of_groups_or_tokens_by_blocks():
-    """Tables of the first token or group that needs a block took gigabytes."""
+    """Buffers don't grow with groups times blocks: more blocks enlarge only physical_to_logical and
+    page_users. (Tables of the first token or group that needs each block took gigabytes.)"""
     small = replace(LIMITS, max_num_seqs=256, max_num_batched_tokens=8192, max_model_len=32_768)
     large = replace(small, num_gpu_blocks=1_000_024)
     grown = {

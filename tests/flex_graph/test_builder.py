@@ -27,7 +27,7 @@ from .tables import (
 )
 
 CAPTURED = 40
-"""The tokens of the captured size."""
+"""The number of tokens for which the graphs are captured; batches are padded to it."""
 STEPS = {
     "as captured": Batch.shuffled([(1, 33), (1, 48), (9, 9)], num_tokens=CAPTURED),
     "longer": Batch.shuffled([(1, 70), (1, 70), (9, 70)], num_tokens=CAPTURED, seed=1),
@@ -93,7 +93,8 @@ def test_the_block_mask_is_a_view_of_the_buffers(accelerator):
 
 
 def test_all_steps_have_one_mask_function(accelerator):
-    """A new function would be a new kernel to compile."""
+    """The metadata of all steps has the same mask function, since a new function would be a new
+    kernel to compile."""
     builder = builder_of(accelerator)
     first, second = (
         builder.build(batch.common(accelerator)).block_mask.mask_mod
@@ -126,7 +127,8 @@ def sight(accelerator, mask_mod, batch):
 
 
 def inputs_of(accelerator, batch):
-    """Returns tensors with all rows, at fixed addresses, as a runner has them."""
+    """Returns the batch's metadata inputs in tensors with all rows, which keep their addresses, as
+    a runner has them."""
     return batch.in_all_rows().common(accelerator)
 
 
@@ -292,7 +294,8 @@ BEYOND = {
 def test_trap_9_a_batch_beyond_the_limits_is_refused_before_anything_is_touched(
     accelerator, message
 ):
-    """A dummy batch is refused too, since its lengths are only a guess."""
+    """A batch beyond the limits raises ValueError and changes no buffer, also in a build for a
+    capture, whose lengths are only a guess."""
     builder, common = builder_of(accelerator), BEYOND[message]().common(accelerator)
     builder.build(STEPS["shared pages"].common(accelerator))
     unchanged = tuple(getattr(builder.buffers, name) for name in buffer_shapes(LIMITS))
@@ -301,7 +304,8 @@ def test_trap_9_a_batch_beyond_the_limits_is_refused_before_anything_is_touched(
 
 
 def test_trap_9_what_goes_unrefused_reads_another_requests_row(accelerator):
-    """The dummy batch has twice the longest length."""
+    """A request of twice the greatest length is refused. If it weren't, its page list would contain
+    blocks of the next request's row."""
     batch = Batch.of([(1, 140, [1, 2, 3, 4, 5, 0, 0, 0, 0])], columns=9)
     beside = Batch.of([(1, 70, [1, 2, 3, 4, 5]), (1, 40, [6, 7, 8])])
     builder = builder_of(accelerator)

@@ -21,7 +21,8 @@ from .attention_only import LIMITS, AttentionOnly, Served
 
 
 def decodes(seq_lens, blocks=None):
-    """Returns a batch of one token of each request, in `blocks`, or in blocks of their own."""
+    """Returns a batch of decodes, one token for each request. All requests have the blocks
+    `blocks`, or each has blocks of its own."""
     num_pages = [LIMITS.pages_of(seq_len) for seq_len in seq_lens]
     table = np.ones((len(seq_lens), max(num_pages)), np.int32)
     free = iter(range(1, 1000))
@@ -138,7 +139,8 @@ def test_a_mask_of_one_s_own_is_captured_where_a_kernel_can_hold_it(accelerator)
 
 
 class WaitsIn(AttentionOnly):
-    """A model that reads a number from the device, in steps of `size` tokens or fewer."""
+    """A model that makes the host wait in steps of at most `size` tokens, by reading a number from
+    the device. Such steps can't be captured."""
 
     size = LIMITS.max_num_batched_tokens
 
@@ -191,7 +193,8 @@ def test_another_try_captures_what_failed(accelerator, monkeypatch):
 
 
 def test_a_failed_capture_keeps_no_memory(accelerator):
-    """The capture's error keeps no memory either, although it has a traceback."""
+    """All tensors of a failed capture are freed: neither the runner nor the kept error, which has a
+    traceback, holds them."""
     made = []
 
     class MakesMemory(AttentionOnly):
@@ -248,7 +251,8 @@ def test_a_failed_piece_leaves_pieces_of_other_sizes(accelerator, monkeypatch):
 
 
 def test_a_capture_inside_another_is_refused_before_anything_is_touched(accelerator):
-    """The outer capture continues, and contains nothing of the refused one."""
+    """A capture inside another one raises CaptureError, and the outer one goes on: its graph
+    contains nothing of the refused capture."""
     served = Served(accelerator)
     number = torch.zeros(1, device=accelerator.device)
     other = accelerator.graph()

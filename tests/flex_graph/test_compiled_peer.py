@@ -21,8 +21,8 @@ SHAPE = PeerShape(
 
 
 def whole_at_once(decoder, ids):
-    """Returns the logits of one forward over all tokens [requests, tokens]: [requests, tokens,
-    vocabulary]."""
+    """Returns the logits, [requests, tokens, vocabulary], of one forward pass over all tokens `ids`
+    [requests, tokens] in plain PyTorch, without a cache."""
     shape, (_, tokens) = decoder.shape, ids.shape
     sizes, repeats = shape.head_size, shape.num_heads // shape.num_kv_heads
     turn = decoder.cos[:tokens], decoder.sin[:tokens]

@@ -73,12 +73,14 @@ def test_what_does_not_fit_is_refused(accelerator, source, message):
 
 
 def with_strides_of_the_step(dst, src):
-    """Copies with the strides of the step's tensor, as was tried first."""
+    """Copies `src` into the memory of `dst` with the strides of `src`, and returns the view. (The
+    naive way: a graph reads with the strides of its capture.)"""
     return dst.as_strided(src.shape, src.stride()).copy_(src)
 
 
 def replayed(accelerator, copy, steps):
-    """Returns what a graph reads after each step, when it was captured in the first one."""
+    """Captures a graph that reads the persistent copy of steps[0]. Returns the values that it reads
+    when each later step is copied and the graph replayed."""
     dst = zeros(accelerator, 3, 6)
     view = copy(dst, steps[0])
     read = torch.empty_like(view)

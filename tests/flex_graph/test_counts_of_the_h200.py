@@ -11,8 +11,8 @@ from solutions.measure.benchmark import record_step
 
 MEASURED = json.loads((ASSETS / "benchmarks" / "nvidia-h200" / "flex_graph.json").read_text())
 ON_THE_DEVICE = ("kernels", "d2d")
-"""Counts that may differ on a GPU. Its library chooses how many kernels a product takes, and a
-graph may copy a few numbers by a kernel; on sim a product is one kernel."""
+"""The counts in which sim may differ from a GPU: a library can split a product into several
+kernels, and a graph can copy a few numbers by a kernel. On sim a product is one kernel."""
 
 pytestmark = pytest.mark.sim
 

@@ -28,11 +28,13 @@ from .tables import (
 )
 
 WITH_GARBAGE = 10**6
-"""A number that a build should have overwritten, or must leave."""
+"""A number that tests write into tables: a build must overwrite it, or must leave it in unchanged
+entries."""
 
 
 def built(accelerator, batch, mask=CAUSAL, limits=LIMITS, buffers=None):
-    """Returns the buffers after a build of this batch, in new buffers or in `buffers`."""
+    """Builds the tables of this batch by kernels, in `buffers` or in new ones, and returns the
+    buffers."""
     buffers = buffers or PersistentBuffers(limits, accelerator.device)
     batch.in_all_rows(limits).copy_into(buffers)
     build_on_device(buffers, limits, mask, batch.num_tokens, max([0, *batch.seq_lens]))
@@ -46,7 +48,8 @@ def lists_of(buffers, num_tokens, limits=LIMITS):
 
 @pytest.fixture(scope="module")
 def used(accelerator):
-    """Returns buffers for each mask, in which a build finds what the build before it left."""
+    """Returns {mask name: buffers}, used by all tests of the module, so that a build finds what the
+    build before it left."""
     return {name: PersistentBuffers(LIMITS, accelerator.device) for name in MASKS}
 
 
@@ -97,8 +100,8 @@ def test_and_once_in_every_group_that_needs_it(accelerator):
 
 
 def test_a_block_counts_for_a_later_request_where_an_earlier_one_does_not_need_it(accelerator):
-    """The first request's window begins in its third page, after the block that both requests
-    have."""
+    """A block that two requests share is listed even if the first one doesn't need it: the window
+    of the first begins after this block, but the second sees it."""
     batch = Batch.of([(1, 60, [7, 8, 3, 4]), (1, 10, [7])])
     buffers = built(accelerator, batch, sliding_window(20))
     assert lists_of(buffers, 2) == [[3, 4, 7]]
@@ -122,7 +125,8 @@ def test_a_group_needs_no_page_behind_its_last_query(accelerator):
     ids=["16", "17", "2 on both sides", "3 on both sides"],
 )
 def test_a_window_that_ends_at_a_pages_edge_reaches_no_further(accelerator, mask, pages):
-    """The groups have the positions 31 to 46, 47 to 62, and 63."""
+    """The lists have no page whose last position lies just outside the window. (The batch's three
+    groups have the positions 31 to 46, 47 to 62, and 63.)"""
     batch = Batch.of([(33, 64, [1, 2, 3, 4])])
     assert lists_of(built(accelerator, batch, mask), 33) == pages == expected_pages(batch, mask)
 
@@ -152,7 +156,8 @@ def test_trap_4_a_list_ends_with_minus_one_which_a_kernel_may_load_ahead(acceler
 
 
 def test_a_full_list_has_room_for_its_end(accelerator):
-    """The group has the most pages: as many requests as tokens, all of the greatest length."""
+    """The longest possible list of pages still ends with -1: its group has as many requests as
+    tokens, all of the greatest length."""
     limits = replace(LIMITS, max_num_seqs=16, num_gpu_blocks=81)
     batch = Batch.shuffled([(1, 70)] * 16, limits)
     buffers = built(accelerator, batch, limits=limits)
@@ -188,7 +193,8 @@ def test_trap_6_a_step_of_nobody_lists_nothing(accelerator):
 def test_trap_3_a_row_is_as_long_as_the_cache_and_there_are_as_many_as_there_can_be_requests(
     accelerator,
 ):
-    """A graph that maps by a step's own tensor would keep reading the tensor of its capture."""
+    """A graph that reads physical_to_logical in the buffers sees the next batch. A graph that reads
+    a mapping made for its step still sees the step of its capture."""
     buffers = PersistentBuffers(LIMITS, accelerator.device)
     first, second = Batch.of([(1, 20, [3, 4])]), Batch.of([(1, 20, [4, 3]), (1, 9, [20])])
     block = on_device(accelerator, [3])
@@ -253,7 +259,8 @@ def test_each_token_alone_lists_the_pages_that_it_sees_itself(accelerator):
 
 
 def test_a_request_that_goes_on_keeps_what_is_in_its_row(accelerator):
-    """Unchanged entries are not written: this test changes such an entry, and it stays."""
+    """A build does not write entries of a continuing request's row that stay the same: an entry
+    that the test changes stays changed."""
     buffers = built(accelerator, Batch.of([(1, 20, [3, 4]), (1, 20, [5, 6])]))
     buffers.physical_to_logical[:2, [3, 5]] = WITH_GARBAGE
     built(accelerator, Batch.of([(1, 33, [3, 4, 9]), (1, 20, [5, 7])]), buffers=buffers)
@@ -304,7 +311,8 @@ def test_the_host_returns_at_once(accelerator):
 
 @pytest.mark.gpu
 def test_many_requests_with_many_pages_step_after_step(accelerator):
-    """Programs run in parallel on a GPU, and race for the blocks that they share."""
+    """Builds on a GPU are right for 1 to 200 requests with many pages, step after step, although
+    programs run in parallel and race for the blocks that they share."""
     limits = replace(
         LIMITS,
         max_num_seqs=200,

@@ -44,7 +44,8 @@ def test_the_pages_are_those_that_loops_find_in_ascending_order(accelerator, nam
 
 @pytest.mark.parametrize("name", MASKS)
 def test_operators_build_the_tables_that_kernels_build(accelerator, name):
-    """The builds run step after step in the same memory."""
+    """PyTorch's operators and our kernels build the same tables, step after step in the same
+    memory. (The operators sort the pages.)"""
     by_operators, by_kernels = (PersistentBuffers(LIMITS, accelerator.device) for _ in range(2))
     for lengths in ([(1, 33), (20, 70), (9, 9)], [(2, 17)], [(16, 16), (1, 50), (1, 70), (3, 5)]):
         batch = Batch.shuffled(lengths, num_tokens=40).in_all_rows()

@@ -36,7 +36,8 @@ def on_host(inputs):
 
 
 def expect_holds(found, batch):
-    """Checks `found`, the result of on_host for some inputs."""
+    """Checks that the inputs `found`, read back by on_host, are those of the batch, and padding
+    after it."""
     num_tokens, num_reqs = batch.num_tokens, len(batch.query_lens)
     block_size = LIMITS.block_size
     ends = np.cumsum(batch.query_lens)
@@ -204,8 +205,8 @@ def test_many_requests_with_many_blocks_are_no_more_work_for_python(accelerator)
     many = requests.batch([range(16_382, 16_384)] * 256)
 
     def work_of(batch):
-        """Returns the Python instructions of an upload. Synchronises first, since sim's work
-        depends on earlier work."""
+        """Returns the number of Python instructions of one upload of the batch. Waits for the
+        device first, since sim's work depends on earlier work."""
         accelerator.synchronize()
         return instructions_of(lambda: inputs.upload(replace(batch)), within="/solutions/")
 

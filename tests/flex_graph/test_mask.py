@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tables_of(accelerator, batch, limits=LIMITS):
-    """Returns the tables that a mask reads, written by hand."""
+    """Returns the tables that a paged mask reads for this batch, filled in by plain Python."""
     tables, whole = PersistentBuffers(limits, accelerator.device), batch.in_all_rows(limits)
     whole.copy_into(tables)
     decoded = np.array(whole.seq_lens) - np.array(whole.query_lens)
@@ -38,7 +38,8 @@ def tables_of(accelerator, batch, limits=LIMITS):
 
 
 def sight(accelerator, batch, mask, limits=LIMITS):
-    """Returns the mask of every token and every slot, [num_tokens, num_slots] bool."""
+    """Returns the mask evaluated for every token and every slot of the cache, [num_tokens,
+    num_slots] bool on the CPU."""
     mask_mod = paged_mask_mod(mask, tables_of(accelerator, batch, limits), limits)
     first = on_device(accelerator, [[0]])
     q = on_device(accelerator, np.arange(batch.num_tokens)[:, None])
@@ -100,8 +101,8 @@ def test_a_mask_of_ones_own_is_asked_by_position_and_by_the_rest_of_the_mask(acc
 
 
 def test_it_is_never_asked_beyond_the_longest_request(accelerator):
-    """A mask may read outside its tables for positions past the longest request, so it must not be
-    called for other requests' blocks or for padding tokens."""
+    """The user's mask function only gets positions below the greatest length, also for other
+    requests' blocks and padding tokens. It may read outside its tables beyond that."""
     asked = []
 
     def note(b, h, q, kv):
@@ -231,8 +232,8 @@ print("traced")
 
 
 def test_it_can_be_compiled_and_evaluated_on_tensors_of_indices_alike():
-    """The test runs in a process of its own: PyTorch's compiler changes how other code in its
-    process waits."""
+    """PyTorch's compiler can trace the mask, and the mask also takes tensors of indices. The test
+    runs in a process of its own, since the compiler changes how other code waits."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path}
     result = subprocess.run(

@@ -25,7 +25,8 @@ LIMITS = Limits(max_num_seqs=4, max_num_batched_tokens=64, max_model_len=64, num
 
 
 class ComparedRequests:
-    """Requests that a model serves step by step; every step's logits are compared."""
+    """Requests that a Decoder serves step by step; each step's logits are compared with the
+    reference model's."""
 
     def __init__(self, accelerator, config=None, limits=LIMITS, masks=None):
         config = config or FlexConfig.tiny()
@@ -44,7 +45,8 @@ class ComparedRequests:
         }
 
     def forward(self, num_tokens, max_seq_len):
-        """Returns the logits of the batch that was uploaded last, [num_tokens, vocab_size]."""
+        """Runs the model on the batch that was uploaded last, and returns its logits, [num_tokens,
+        vocab_size]."""
         common = self.inputs.common(num_tokens, max_seq_len)
         built = {mask: builder.build(common) for mask, builder in self.builders.items()}
         metadata = {name: built[mask] for name, mask in self.model.mask_of.items()}
@@ -58,7 +60,8 @@ class ComparedRequests:
         self.expect(logits.cpu(), scheduled)
 
     def expect(self, logits, scheduled):
-        """Checks the logits of each request's tokens, in the order of the batch."""
+        """Checks the logits of each request's tokens against the reference, in the order of the
+        batch."""
         items = scheduled.items() if isinstance(scheduled, dict) else enumerate(scheduled)
         row = 0
         for request, part in items:
@@ -71,7 +74,8 @@ class ComparedRequests:
 
 
 def expect_served(served):
-    """Serves and checks a whole prompt, a prompt in chunks, and decodes, mixed and in any order."""
+    """Serves a prompt as a whole, prompts in chunks, and decodes, mixed in four steps, and checks
+    their logits."""
     served.step([range(0, 21)])
     served.step([range(21, 22), range(0, 5)])
     served.step({1: range(5, 33), 0: range(22, 23), 2: range(0, 16)})
@@ -108,7 +112,7 @@ def test_layers_with_windows_among_others(accelerator):
 
 
 def test_a_mask_of_ones_own(accelerator):
-    """Every second key is hidden, except a query's own."""
+    """Logits are right with a user's mask that hides every second key, except a query's own."""
     every_second = Mask(logical_mask_mod=lambda b, h, q, kv: (kv % 2 == 0) | (kv == q))
     served = ComparedRequests(accelerator, masks={"layers.0": every_second})
     served.step([range(0, 21)])
@@ -196,13 +200,15 @@ def test_a_layer_is_four_launches_besides_products_and_attention(accelerator):
 
 
 def kernels_of_product(accelerator, weight, num_tokens=29):
-    """Returns how many kernels a product takes: one, or more if the library splits it."""
+    """Returns how many kernels a product of `num_tokens` rows with `weight` takes: one, or more if
+    the GPU's library splits it."""
     rows = torch.ones(num_tokens, weight.shape[1], dtype=weight.dtype, device=weight.device)
     return claims.counts_of(accelerator, lambda: F.linear(rows, weight))["kernels"]
 
 
 def test_a_graph_of_the_whole_step_serves_other_batches(accelerator):
-    """The graph has its own memory for values between the layers."""
+    """A graph that captured the whole step gives the right logits for other batches. It has its own
+    memory for values between the layers."""
     served = ComparedRequests(accelerator, replace(FlexConfig.tiny(), windows=(None, 7)))
     served.forward(40, LIMITS.max_model_len)
     graph = accelerator.graph()

@@ -28,7 +28,7 @@ MASKS = [CAUSAL, BIDIRECTIONAL, sliding_window(16), sliding_window(40)]
 
 @st.composite
 def pictures(draw):
-    """Draws pictures of one to three requests with at most 48 new tokens."""
+    """Draws a PagesPicture of one to three requests with at most 48 new tokens."""
     query_lens = draw(
         st.lists(st.integers(0, 40), min_size=1, max_size=3).filter(lambda new: 0 < sum(new) <= 48)
     )
@@ -37,12 +37,13 @@ def pictures(draw):
 
 
 def colours(figure, top):
-    """Returns the colours of the row at height `top`, left to right."""
+    """Returns the colours of the boxes in the row at height `top`, left to right."""
     return [box.colour for box in boxes(figure, top)]
 
 
 def numbers(figure, top):
-    """Returns the numbers of a row to the right of its name, left to right."""
+    """Returns the numbers that are written in the row at height `top`, to the right of its name,
+    left to right."""
     found = [(*text.get_position(), text.get_text()) for text in texts(figure)]
     return [int(word) for x, y, word in sorted(found) if y == top + 15 and x > LEFT]
 
@@ -52,7 +53,8 @@ def list_tops(picture):
 
 
 def seen_pages(picture, group):
-    """Returns the blocks with a key that one of the group's tokens may see, by the definition."""
+    """Returns the blocks with a key that one of the group's tokens may see, by the definition of
+    the mask."""
     blocks, mask = set(), picture.mask
     starts = np.cumsum([0, *picture.query_lens])
     for token in range(16 * group, min(16 * (group + 1), picture.num_tokens)):

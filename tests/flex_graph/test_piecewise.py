@@ -48,7 +48,8 @@ def batches(seed, number, max_tokens=8):
 
 
 def test_steps_are_those_of_an_eager_runner(eager, pieces):
-    """Some steps have more tokens than the largest graph."""
+    """The logits of a piecewise runner equal those of an eager one, also for steps with more tokens
+    than the largest graph."""
     for batch in [*batches(1, 6), *batches(2, 3, max_tokens=16)]:
         right = eager.step(batch).cpu()
         found = pieces.step(batch)
@@ -73,8 +74,8 @@ def test_a_step_is_a_graph_more_than_there_are_layers(accelerator, pieces):
 
 
 def test_metadata_as_it_was_is_made_once_for_all_layers_that_share_it(accelerator, model):
-    """The first layer with a mask makes its metadata in its forward, so the host waits once for
-    each mask."""
+    """The host waits once for each different mask if the runner has the metadata builder of before:
+    the first layer with a mask makes its metadata, and the other layers share it."""
     (batch,) = batches(4, 1)
     syncs = []
     for windows in ((None,), (None, 20)):
@@ -104,7 +105,7 @@ def test_what_lies_between_the_pieces_never_moves(pieces):
 
 
 def test_rows_that_pad_a_batch_change_nothing(pieces):
-    """No token reads what attention left in padding rows, which is NaN here."""
+    """Padding rows change no token's logits, even if attention left NaN in them."""
     batch = next(batch for batch in batches(6, 20) if 2 < batch.num_tokens < 8)
     right = pieces.step(batch).cpu()
     pieces.captured[8].pieces.attended.fill_(torch.nan)

@@ -23,7 +23,7 @@ LOOK_INSIDE_EVERY = 20
 
 
 def memory_of(served):
-    """Returns address, shape and strides of all tensors that a graph uses and doesn't own."""
+    """Returns (address, shape, strides) of all tensors that a graph uses and doesn't own."""
     tensors = [*served.model.tensors(), *tensors_in(served.runner.inputs)]
     for builder in served.runner.builders.values():
         tensors += tensors_in(builder.buffers)
@@ -56,7 +56,8 @@ def expect_right_replays(accelerator, served, replays):
 
 
 def counted_step(accelerator, runner, batch):
-    """Runs a step, and checks that it takes one launch and two uploads, and no wait."""
+    """Runs a step, checks that it is one graph launch with two pinned uploads and that the host
+    waits for nothing, and returns its result."""
     with debubble.record(accelerator) as timeline:
         found = runner.step(batch)
     counts = timeline.counts()
@@ -72,19 +73,22 @@ def counted_step(accelerator, runner, batch):
 
 
 def test_200_replays_of_one_capture_are_right_in_both_types(accelerator):
-    """Layers of both types share one metadata."""
+    """200 replays of one captured graph are right for a float32 and a bfloat16 layer, which share
+    one metadata."""
     limits = LIMITS if accelerator.modelled else LARGE_LIMITS
     expect_right_replays(accelerator, Served(accelerator, limits=limits, kinds=BOTH_TYPES), REPLAYS)
 
 
 def test_replays_of_several_groups_of_tokens(accelerator):
-    """The last group is never full, as in most steps."""
+    """25 replays of a graph with several groups of tokens are right. The last group is never full,
+    as in most steps."""
     served = Served(accelerator, limits=WIDE_LIMITS, kinds=FLOAT32, seed=1)
     expect_right_replays(accelerator, served, replays=25)
 
 
 def test_replays_where_each_token_is_alone(accelerator):
-    """The batches are prefills and decodes, and some are shorter than the captured size."""
+    """25 replays are right if every token is a group of its own, for prefills and decodes, some
+    with fewer tokens than the graph."""
     limits = replace(WIDE_LIMITS, q_block=ALONE)
     served = Served(accelerator, limits=limits, kinds=BOTH_TYPES, seed=2)
     expect_right_replays(accelerator, served, replays=25)
@@ -96,7 +100,8 @@ VARIANTS = ("eager", "piecewise", "piecewise_built", "full")
 
 @pytest.fixture(scope="module")
 def model_steps(accelerator):
-    """Returns one model, whose layers have different windows, in all variants."""
+    """Returns a FlexStep whose layers have different windows, with its graphs captured in all
+    variants."""
     step = FlexStep(MODEL, LIMITS, accelerator.device, "full", capture_sizes=[4, 16])
     for variant in VARIANTS:
         step.use(variant)
@@ -105,7 +110,8 @@ def model_steps(accelerator):
 
 
 def test_a_model_s_tokens_are_the_same_in_all_variants(model_steps):
-    """Each variant writes the same keys to the same slots, so a step can run in every one."""
+    """Logits and most likely tokens are the same in all variants. Each variant writes the same keys
+    to the same slots, so a step can run in every one."""
     serving = Serving(LIMITS, seed=2)
     for _ in range(8):
         batch, _ = serving.next_step(LIMITS.max_num_batched_tokens)

@@ -25,8 +25,8 @@ NUM_BLOCKS, PAGE, POSITIONS = 4, 16, 300
 
 
 def random_args(accelerator, num_tokens, heads, size, dtype=torch.float32):
-    """Returns random arguments. `heads` are (query, KV) heads. Slots are shuffled, positions are
-    arbitrary."""
+    """Returns random arguments of the op, by name. `heads` is (number of query heads, number of KV
+    heads). Slots are shuffled, positions arbitrary."""
     num_heads, num_kv_heads = heads
     random = torch.Generator().manual_seed(1)
     qkv = torch.randn(num_tokens, (num_heads + 2 * num_kv_heads) * size, generator=random)
@@ -57,7 +57,8 @@ def turned(heads, positions, theta=500_000.0):
 
 
 def expect_right(args, call=rotate_and_cache):
-    """Calls the op, and checks every number that it may have changed."""
+    """Calls the op, and checks the rotated queries, the written slots of the cache, and that all
+    else is unchanged."""
     cache, num_heads = args["cache"], args["num_heads"]
     num_kv_heads, size = cache.key.shape[2:]
     qkv = args["qkv"].cpu().clone()
@@ -184,8 +185,8 @@ def test_a_graph_reads_positions_and_slots_of_its_replay(accelerator):
 
 @pytest.fixture
 def far_apart(accelerator, monkeypatch):
-    """Returns far_apart(place, size): that part of a memory with more than 2**32 float16
-    numbers."""
+    """Returns far_apart(place, size), which returns `size` float16 numbers from index `place` on,
+    in a memory of more than 2**32 numbers."""
     only_the_kernels(accelerator, monkeypatch, "solutions.common.decoder.rotate_and_cache")
     numbers = address_space(accelerator, torch.float16)
     return lambda place, size: numbers[place : place + size]
@@ -193,7 +194,8 @@ def far_apart(accelerator, monkeypatch):
 
 @pytest.mark.gpu_memory(9)
 def test_offsets_in_a_large_cache_have_64_bits(accelerator, far_apart):
-    """Memory lies below the cache too, which a 32-bit offset would reach by mistake."""
+    """Keys and values are written to the right slots of a cache whose offsets exceed 32 bits. There
+    is memory below the cache too, which a 32-bit offset would reach by mistake."""
     args = random_args(accelerator, 3, (2, 1), 16, torch.float16)
     device = far_apart(0, 1).device
     args |= {name: args[name].to(device) for name in ("qkv", "positions", "cos_sin")}

@@ -47,7 +47,8 @@ def test_a_size_that_no_step_has_is_refused(accelerator, size):
 
 @pytest.fixture(scope="module")
 def served(accelerator):
-    """Returns a runner with graphs for 2 and 5 tokens; larger steps run eagerly."""
+    """Returns a runner with captured graphs for 2 and 5 tokens; steps of more tokens run
+    eagerly."""
     served = Served(accelerator, capture_sizes=[5, 2, 5])
     served.runner.capture_model()
     return served
@@ -83,7 +84,8 @@ def test_a_step_takes_the_smallest_graph_that_holds_it(accelerator, served, num_
 
 
 class Noting:
-    """A builder with only the methods that a runner may use; it notes the calls."""
+    """A metadata builder with only the two methods that a runner may call; it notes the calls in
+    `asked`."""
 
     def __init__(self, limits, device, mask):
         self.builder = FlexAttentionMetadataBuilder(limits, device, mask)
@@ -164,7 +166,7 @@ def test_a_capture_in_the_middle_of_serving_changes_nobody_s_cache(accelerator):
 
 
 class SlotsAlone(AttentionOnly):
-    """A model that returns the slots to which it would write, instead of logits."""
+    """A model that returns the slots of the step's tokens in place of logits."""
 
     def forward(self, inputs, attn_metadata):
         return inputs.slot_mapping.clone()
@@ -212,7 +214,7 @@ def test_layers_of_one_mask_share_a_builder_and_its_metadata(accelerator):
 
 
 class NotingModel(AttentionOnly):
-    """A model that notes the metadata of its layers."""
+    """A model that notes in `given` the metadata that its layers get in each forward."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

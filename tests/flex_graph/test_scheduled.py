@@ -16,8 +16,8 @@ def numbers(*values):
 
 
 def make_batch(**changes):
-    """Returns a batch: a prompt's first 5 tokens, 17 tokens after 15 computed ones, a decode after
-    99."""
+    """Returns a batch of three requests: the first 5 tokens of a prompt, 17 tokens after 15
+    computed ones, and a decode after 99 tokens."""
     table = np.full((3, 7), -9, np.int32)
     table[0, :1], table[1, :2], table[2] = 7, (5, 3), range(10, 17)
     batch = ScheduledBatch(

@@ -15,13 +15,13 @@ from .serving import Serving
 
 CONFIG = replace(FlexConfig.tiny(), windows=(None, 20))
 GRAPHS = {"eager": 0, "piecewise": 3, "piecewise_built": 3, "full": 1, "mask_once": 1}
-"""The number of graphs of a step with two layers."""
+"""The number of captured graphs for a step with two layers, by variant."""
 WAITS = ("eager", "piecewise")
 
 
 @pytest.fixture(scope="module")
 def step(accelerator):
-    """Returns a step that is warmed up in all variants, since the first batch of a process may
+    """Returns a FlexStep that has run in all variants, since the first batch of a process may
     compile."""
     step = FlexStep(CONFIG, LIMITS, accelerator.device, capture_sizes=[8])
     for variant in VARIANTS:
@@ -70,7 +70,8 @@ def test_as_it_was_a_step_is_refused_where_syncs_are(step, variant):
 
 
 def test_all_variants_give_the_same_whatever_their_order(step):
-    """The variant "mask_once" gets each batch twice, with a different batch in between."""
+    """Every variant gives the logits of "eager", and so does "mask_once" if it gets a batch twice
+    in a row."""
     for batch in batches(3, 3):
         step.use("eager")
         right = step.run(batch).cpu()
@@ -81,7 +82,8 @@ def test_all_variants_give_the_same_whatever_their_order(step):
 
 
 def test_a_mask_made_once_is_not_made_again_for_the_same_batch(accelerator, step):
-    """The difference is the device's cost of a full graph's build."""
+    """The variant "mask_once" builds the metadata only if the batch differs from the last one: the
+    same batch again takes at least six kernels less."""
     step.use("mask_once")
     first, second = batches(4, 2)
     step.run(first)
@@ -96,7 +98,8 @@ def test_a_mask_made_once_is_not_made_again_for_the_same_batch(accelerator, step
 
 
 def test_a_mask_made_once_is_made_again_behind_an_eager_step(accelerator, step):
-    """The eager step's mask lies in the same memory."""
+    """The variant "mask_once" builds the metadata again after an eager step, whose metadata lies in
+    the same memory."""
     step.use("mask_once")
     (batch,) = batches(5, 1)
     right = step.run(batch).cpu()
@@ -109,7 +112,8 @@ def test_a_mask_made_once_is_made_again_behind_an_eager_step(accelerator, step):
 
 
 def test_steps_queued_behind_a_busy_device_are_all_right(accelerator, step):
-    """More steps are queued than can be staged at once."""
+    """Steps are right if the host queues more of them than can be staged at once, while the device
+    is busy."""
     step.use("full")
     several = batches(7, 4)
     right = [step.run(batch).cpu() for batch in several]

@@ -36,7 +36,8 @@ def captured(accelerator, runner_class=GraphRunner, **options):
 
 
 class KeptPages(FlexAttentionMetadataBuilder):
-    """A naive builder: its mask reads a table that is as wide as the step's lengths need."""
+    """A naive builder: its mask reads a table that is only as wide as the current step's lengths
+    need."""
 
     def build(self, common):
         metadata = super().build(common)
@@ -58,7 +59,8 @@ class KeptPages(FlexAttentionMetadataBuilder):
 
 
 class WarmUpIsShort(GraphRunner):
-    """A naive runner: its warm-up has different lengths than its capture."""
+    """A naive runner: its warm-up gets the batch's own lengths, and its capture the greatest
+    length."""
 
     def _capture(self, common):
         return super()._capture(replace(common, max_seq_len=LIMITS.max_model_len))
@@ -82,7 +84,8 @@ def test_cause_1_a_warm_up_with_other_lengths_leaves_compilation_to_the_capture(
 
 
 class NewTensors(before.FlexAttentionMetadataBuilder):
-    """A naive builder: it makes the mask before the graph, but in new tensors, as it always had."""
+    """A naive builder: it makes the metadata before the graph runs, but in new tensors in every
+    step."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -95,14 +98,16 @@ class NewTensors(before.FlexAttentionMetadataBuilder):
 
 
 def test_cause_2_a_graph_goes_on_reading_the_tensors_of_its_capture(accelerator):
-    """Both capture the same graph, and make the metadata before it."""
+    """A graph reads the tensors of its capture, so replays are wrong if each step's metadata is in
+    new tensors. They are right if it is in persistent buffers."""
     assert not any(captured(accelerator, MaskOnceRunner, builder_class=NewTensors).steps(4))
     assert all(captured(accelerator, MaskOnceRunner).steps(4))
 
 
 @pytest.mark.sim
 def test_cause_2_or_memory_that_is_somebody_else_s_by_now(accelerator):
-    """A GPU reports nothing; what it reads there can be anything."""
+    """A graph whose captured metadata was freed reads memory that may hold anything. Sim reports
+    the hazard "graph_input_freed"; a GPU reports nothing."""
     served = captured(accelerator, MaskOnceRunner, builder_class=NewTensors)
     (builder,) = served.runner.builders.values()
     batch, expected = served.next_step()
@@ -117,7 +122,8 @@ def test_cause_2_or_memory_that_is_somebody_else_s_by_now(accelerator):
 
 
 class MaskOfTheLayer(AttentionOnly):
-    """A naive model: each layer has a window, and makes a mask for it in its forward."""
+    """A naive model: its layers ignore the runner's metadata, and make a mask with their own window
+    in each forward."""
 
     def __init__(self, limits, device, kinds):
         super().__init__(limits, device, kinds)
@@ -146,7 +152,8 @@ def test_trap_7_a_mask_that_a_layer_makes_in_its_forward_cannot_be_captured(acce
 
 
 class StridesOfTheStep(FlexAttentionMetadataBuilder):
-    """A naive builder: it uses the persistent memory, but with the strides of the step's tensor."""
+    """A naive builder: it copies the block table to persistent memory, but with the strides of the
+    step's table."""
 
     def _copy(self, common):
         super()._copy(common)
@@ -155,8 +162,8 @@ class StridesOfTheStep(FlexAttentionMetadataBuilder):
 
 
 class TableOfTheStep(MaskOnceRunner):
-    """A runner that passes on as many columns of the table as the step's longest request has
-    pages."""
+    """A runner that passes on a narrower block table: as many columns as the step's longest request
+    has pages."""
 
     def _metadata(self, common, for_capture=False):
         columns = self.limits.pages_of(common.max_seq_len)
@@ -165,7 +172,8 @@ class TableOfTheStep(MaskOnceRunner):
 
 
 def test_trap_2_rows_lie_where_the_graph_captured_them_whatever_the_step_s_strides(accelerator):
-    """The tables have up to six columns, of which a step needs few."""
+    """Replays are right if steps have block tables of different widths. They are wrong if the copy
+    takes over the strides of the step's table."""
     limits = replace(LIMITS, max_model_len=6 * LIMITS.block_size, num_gpu_blocks=25)
 
     def found(**options):
@@ -176,7 +184,8 @@ def test_trap_2_rows_lie_where_the_graph_captured_them_whatever_the_step_s_strid
 
 
 class LengthOfTheCapture(FlexAttentionMetadataBuilder):
-    """A naive builder: it keeps the length of the captured batch, a Python number, forever."""
+    """A naive builder: the graph it is captured in keeps the greatest length of the captured batch,
+    a Python number, forever."""
 
     def build_for_cudagraph_capture(self, common):
         return self.build(common)
@@ -199,7 +208,8 @@ def test_the_longest_request_of_a_capture_is_no_limit_for_replays(accelerator):
 
 
 def test_trap_8_the_number_of_requests_compiles_nothing_anew(accelerator):
-    """Tensors of the step's size compile again for one request, since 1 is a special size."""
+    """Steps of 3, 4, 2 and 1 requests compile flex_attention once. The builder of before compiles
+    again for one request, since a size of 1 is special to the compiler."""
 
     def compilations(builder_class, own):
         kinds = {"layer": (torch.float32, Mask(logical_mask_mod=own))}
@@ -239,7 +249,8 @@ def test_trap_9_no_dummy_request_is_longer_than_a_request_can_be(accelerator, to
 
 
 class AsksForTheLongest(FlexAttentionMetadataBuilder):
-    """A naive builder: it reads the exact length from the device."""
+    """A naive builder: it reads the step's exact greatest length from the device, so the host
+    waits."""
 
     def build_for_cudagraph_capture(self, common):
         return self.build(replace(common, max_seq_len=int(common.seq_lens.max().item())))
@@ -254,8 +265,8 @@ def test_trap_12_a_capture_asks_the_device_for_no_length(accelerator):
 
 
 class OneBuilder(GraphRunner):
-    """A naive runner: layers with several masks share one builder; each sets its mask, then
-    builds."""
+    """A naive runner: layers with different masks share one builder, which builds once for each
+    mask, and overwrites the tables of the mask before."""
 
     def _metadata(self, common, for_capture=False):
         builder, metadata = next(iter(self.builders.values())), {}

@@ -29,11 +29,12 @@ def tries(what):
         return repr(error)
     return "done"
 """
-"""Code for a learner's kernel that defines a check if something was refused there."""
+"""Code for a learner's kernel: tries(what) calls `what` and returns "refused", "done" or the
+error."""
 
 
 def why_not() -> str:
-    """Returns the reason why no hub can be started here, or ""."""
+    """Returns the reason why no hub can be started on this machine; "" if it can."""
     if os.geteuid() != 0:
         return "a hub needs root"
     node = shutil.which("node")
@@ -87,7 +88,8 @@ class Classroom:
         raise AssertionError(f"no hub in time: {self.log.read_text()[-3000:]}")
 
     def kill_hub(self) -> None:
-        """Kills the hub and its services as a crash does, and nothing else."""
+        """Kills the processes of the hub and its services without any clean-up, as a crash does.
+        The proxy and the learners' servers stay."""
         if self.process and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
@@ -99,7 +101,8 @@ class Classroom:
         subprocess.run(["make", "hub-end"], cwd=ROOT, env=around, capture_output=True, check=False)
 
     def come_in(self, name: str) -> Learner:
-        """Logs a learner in, for the first time or again."""
+        """Logs the learner in with the learner's own password, which is chosen now if this is the
+        first time."""
         learner = Learner(self.address, name)
         own = f"a word of {name}"
         answer = learner.log_in(own)

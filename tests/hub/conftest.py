@@ -39,7 +39,8 @@ def clear(room: Classroom) -> None:
 
 @pytest.fixture(scope="session")
 def learners(classroom) -> list[Learner]:
-    """Returns all learners, with their servers, which start at the same time."""
+    """Logs all learners in and starts their servers, all at the same time, and returns the
+    learners."""
 
     def comes(name: str) -> Learner:
         learner = classroom.come_in(name)
@@ -52,8 +53,8 @@ def learners(classroom) -> list[Learner]:
 
 @pytest.fixture(scope="session")
 def two(learners):
-    """Returns a kernel of the first learner, who has a secret, and one of the second, who is
-    curious."""
+    """Returns (first learner, second learner, a kernel of each, the process ids of the first one's
+    server and of a `sleep` that this kernel started). The first learner has a file secret.txt."""
     first, second = learners[:2]
     one, other = first.start_kernel("one.ipynb"), second.start_kernel("two.ipynb")
     one.run(

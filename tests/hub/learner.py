@@ -59,14 +59,16 @@ class Learner:
         raise AssertionError("the server was not ready in time")
 
     def ask(self, method: str, path: str, **about) -> requests.Response:
-        """Sends a request with this learner's token."""
+        """Sends an HTTP request with this learner's token, follows no redirect, and returns the
+        response."""
         about.setdefault("timeout", PATIENCE)
         return requests.request(
             method, f"{self.hub}{path}", headers=self.headers, allow_redirects=False, **about
         )
 
     def start_kernel(self, path: str = "chapters/00_reading_a_timeline.ipynb") -> Kernel:
-        """Starts the kernel of a notebook, as JupyterLab does."""
+        """Starts a kernel for the notebook at `path` on the learner's server, as JupyterLab does,
+        and returns it."""
         asked = {"path": path, "type": "notebook", "name": path, "kernel": {"name": "python3"}}
         made = self.ask("POST", f"/user/{self.name}/api/sessions", json=asked)
         assert made.status_code == 201, made.text
@@ -85,15 +87,16 @@ class Kernel:
     id: str
 
     def connected(self) -> websocket.WebSocket:
-        """Returns a new socket for each cell, since an unread socket answers no pings."""
+        """Returns a new websocket to this kernel. Each cell has its own one, since a socket that is
+        not read answers no pings."""
         base = self.learner.hub.replace("http", "ws", 1)
         address = f"{base}/user/{self.learner.name}/api/kernels/{self.id}/channels"
         header = [f"{name}: {text}" for name, text in self.learner.headers.items()]
         return websocket.create_connection(address, header=header, timeout=PATIENCE)
 
     def run(self, code: str) -> str:
-        """Returns the cell's output. Raises AssertionError, with its traceback, if it fails, and
-        ConnectionError if the kernel ends meanwhile."""
+        """Runs the code as a cell, and returns its output. Raises AssertionError with the cell's
+        traceback if it fails, and ConnectionError if the kernel ends meanwhile."""
         message = uuid.uuid4().hex
         header = {
             "msg_id": message,

@@ -96,7 +96,8 @@ while True:
 
 @pytest.fixture(scope="session")
 def mallory(two):
-    """Returns a kernel of the second learner, from which the attacks are tried."""
+    """Returns a kernel of the second learner, with imports and helpers, from which the tests
+    attack."""
     _, second, *_ = two
     kernel = second.start_kernel("mallory.ipynb")
     kernel.run("import fcntl, json, os, socket, subprocess\n" + TRIES)
@@ -104,7 +105,8 @@ def mallory(two):
 
 
 def opens_nothing(classroom, victim: str) -> None:
-    """Checks that no made-up token opens the victim's server, and that no false page is shown."""
+    """Checks that a made-up token can't open the victim's server through the hub, and that the
+    hub's login page is not a false page of the attacker."""
     made_up = {"Authorization": "token made-up-by-mallory"}
     for path in ("api/contents", "api/kernels", "api/terminals", "api/contents/secret.txt"):
         asked = f"{classroom.address}/user/{victim}/{path}"
@@ -116,7 +118,8 @@ def opens_nothing(classroom, victim: str) -> None:
 
 
 def test_whoever_takes_free_ports_is_nobody_else_while_the_hub_is_down(two, classroom, mallory):
-    """The attack is tried when the hub crashes, while it is down, when it restarts, and after."""
+    """A learner who listens on free ports gets no request of other learners and can't replace the
+    hub's sockets: before the hub crashes, while it is down, and after it restarts."""
     first, *_ = two
     ports = [*range(classroom.port + 1, classroom.port + 100), 8081, 8001]
     squats = FALSE_HUB.format(victim=first.name, ports=ports)
@@ -156,7 +159,8 @@ def test_the_sockets_of_others_and_of_root_are_closed(two, mallory):
 
 
 def test_a_link_in_place_of_a_servers_socket_leads_nowhere(classroom, learners):
-    """The proxy runs as root, so it could reach files that the learner can't."""
+    """A learner's server whose socket is a link to another socket is refused: the proxy runs as
+    root, and would follow the link to sockets that the learner can't reach."""
     learner = learners[2]
     kernel = learner.start_kernel("links.ipynb")
     config = (
@@ -289,7 +293,8 @@ def test_other_addresses_of_this_host_make_no_guess_faster(classroom):
 
 
 def test_guesses_past_the_proxy_are_as_slow(classroom, mallory):
-    """A learner's program reaches the hub's own socket, where it can set any header."""
+    """Guesses at a password are refused with 429 after a few, also if a learner's program sends
+    them directly to the hub's own socket, where it can set any header."""
     mallory.run(PAST_THE_PROXY)
     name = classroom.names[4]
     said = mallory.run(f"print([guesses('{name}', f'guess {{n}}', n) for n in range(9)])")
@@ -298,7 +303,8 @@ def test_guesses_past_the_proxy_are_as_slow(classroom, mallory):
 
 
 def test_a_flood_of_guesses_is_read_one_after_the_other(classroom):
-    """The right password works after the flood."""
+    """The hub tries at most 5 of 40 guesses at a password at the same time, and refuses the rest
+    with 429. The right password works after the flood."""
     name = classroom.names[1]
     guess = lambda n: Learner(classroom.address, name).log_in(f"guess {n}").status_code
     with ThreadPoolExecutor(40) as several:
@@ -366,7 +372,8 @@ def test_a_learners_token_commands_nothing_of_the_hub(two, method, path):
 
 
 def test_no_secret_stands_in_a_command_line(classroom, mallory):
-    """Every process of the host can read command lines."""
+    """No process's command line contains the proxy's token or a password, since every process of
+    the host can read command lines."""
     said = mallory.run(
         "import pathlib\n"
         "for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):\n"
@@ -381,7 +388,8 @@ def test_no_secret_stands_in_a_command_line(classroom, mallory):
 
 
 def test_a_learner_who_fights_the_end_is_ended_and_keeps_no_port(classroom, mallory):
-    """This test is the last: it ends the workshop, and starts it again."""
+    """The end of the workshop ends all processes of a learner, even one that resists, and frees the
+    port. (This test is the last: it ends the workshop, and starts it again.)"""
     fights = FIGHTS.format(port=classroom.port)
     command = f"['/usr/bin/python3', '-c', {fights!r}]"
     mallory.run(f"_ = subprocess.Popen({command}, start_new_session=True)")

@@ -103,8 +103,8 @@ def test_a_token_opens_ones_own_server_only(two, classroom):
 
 
 def test_no_part_of_the_hub_listens_on_a_port(two, classroom):
-    """Any process of the host can use a port, or take it first. Only the proxy has one; all other
-    parts use sockets in folders."""
+    """Only the proxy listens on a TCP port; the hub, its services, the learners' servers and
+    kernels use sockets in folders. Any process of the host could use a port, or take it first."""
     _, _, one, _, server, _ = two
     uids = {str(os.stat(f"/proc/{server}").st_uid), "0"}
     lines = [
@@ -212,8 +212,8 @@ def test_the_board_shows_all_without_names(classroom, learners):
 
 
 def test_the_board_in_a_browser(classroom, learners):
-    """A browser says what each request is for, so the hub requires more than from a plain
-    client."""
+    """The board can be opened in a real browser, where a request has more headers that the hub
+    checks, and shows a learner's changed name within 2 s."""
     with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{classroom.address}/services/board/")

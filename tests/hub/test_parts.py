@@ -62,7 +62,8 @@ def test_a_setting_that_cannot_be_is_refused(ours, monkeypatch, name, text, said
 
 
 def test_the_board_has_the_hubs_settings_wherever_it_stands(ours, monkeypatch, tmp_path):
-    """JupyterHub starts the board in a different folder, with only these variables."""
+    """The board reads the same settings as the hub, although JupyterHub starts it in a different
+    folder and with only the variables that the hub hands on."""
     for name, text in (("HUB", "a/hub"), ("PORT", "9000"), ("HUB_RUN", "run"), ("NAMES", "n.txt")):
         monkeypatch.setenv(name, text)
     monkeypatch.setenv("HUB_PASSWORD", "the class has this one")
@@ -95,8 +96,8 @@ def test_a_learners_number_stays_theirs_whoever_comes_and_goes(ours):
 
 @pytest.fixture
 def host_user(monkeypatch):
-    """Returns a function that adds a user of the host whom LDAP knows, and no file of the host
-    lists."""
+    """Returns a function (uid, name) that adds a user to the host's user database who is in no file
+    of the host, as LDAP users are."""
     found = {}
     look_up = lambda uid: found[uid]
     monkeypatch.setattr(module.pwd, "getpwuid", look_up)
@@ -161,7 +162,8 @@ def test_a_hub_that_runs_is_not_started_beside_itself(ours):
 
 
 def test_a_running_proxy_is_known_by_its_whole_command_and_its_owner(ours):
-    """Otherwise a proxy that listens at an old address would silently keep running."""
+    """A proxy is running only if its recorded process has the hub's whole command and owner.
+    Otherwise a proxy that listens at an old address would silently keep running."""
     ours.state.mkdir()
     asked = replace(ours, address="0.0.0.0")
     (ours.state / "proxy.pid").write_text("1")
@@ -191,8 +193,8 @@ def test_what_npm_brings_is_pinned_by_its_hash():
 
 
 def test_variables_before_sudo_are_named(monkeypatch, tmp_path):
-    """The test runs a process named sudo, with our Python as its child, and without the
-    variables."""
+    """The hub names the variables that were set before `sudo` and that sudo dropped. The test runs
+    a process named sudo, whose child is our Python without these variables."""
     sudo = tmp_path / "sudo"
     sudo.symlink_to("/bin/bash")
     look = "from workshop.hub.settings import dropped_by_sudo; print(dropped_by_sudo())"
@@ -214,7 +216,8 @@ def test_variables_before_sudo_are_named(monkeypatch, tmp_path):
     ],
 )
 def test_make_hands_its_variables_to_the_hub(tmp_path, around, given, shown):
-    """The default port differs from that of `make lab`."""
+    """`make hub-end` passes PORT and HUB_ADDRESS to the hub's program, from the environment or from
+    make's arguments. The default port is 8000, which differs from that of `make lab`."""
     python = tmp_path / "environment" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho "$PORT $HUB_ADDRESS"\n')

@@ -61,7 +61,8 @@ def test_a_whole_class_chooses_at_once(known):
 
 
 def test_forget_beside_a_running_hub_loses_nobodys_password(tmp_path):
-    """The command `forget` is a separate process, and both rewrite one file."""
+    """All passwords that are chosen while another process runs `forget` are kept, although both
+    rewrite one file."""
     Passwords(tmp_path).prepare("teacher", "the class")
     forgets = (
         "import sys; from pathlib import Path; from workshop.hub.passwords import Passwords\n"

@@ -8,18 +8,20 @@ SHARED_MEMORY = {
     100: 227 * 1024,  # B200
     120: 99 * 1024,  # GeForce RTX 5090
 }
-"""The most bytes of shared memory of a block, by architecture."""
+"""The most bytes of shared memory that a block can have, by architecture."""
 TENSOR_MEMORY = 512
-"""The most columns of tensor memory of a block on sm_100. No other architecture here has any."""
+"""The most columns of tensor memory that a block can have on sm_100. No other architecture here has
+tensor memory."""
 ALIKE = {86: 80, 89: 80}
-"""Architectures for which Triton lowers a launch to the same TTGIR, and so to the same shared
-memory."""
+"""{architecture: a second one}: for both Triton lowers a launch to the same TTGIR, and so to the
+same shared memory."""
 FULLY_COMPILED = 90
 """The architecture for which every launch is compiled to machine code."""
 
 
 def check_memory(kernel: str, launch: str, architecture: int, shared: int, tensor: int = 0) -> None:
-    """Raises AssertionError unless a block may have `shared` bytes and `tensor` columns there."""
+    """Raises AssertionError, naming the kernel and launch, if a block takes more than the
+    architecture has: `shared` bytes of shared memory or `tensor` columns of tensor memory."""
     who = f"{kernel.split(':')[-1]} ({launch}) takes"
     limit = SHARED_MEMORY[architecture]
     assert shared <= limit, (

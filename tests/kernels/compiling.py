@@ -39,18 +39,19 @@ from .architectures import ALIKE, FULLY_COMPILED
 KEPT = Path(__file__).resolve().parents[2] / "build" / "compiled-kernels"
 TTIR: dict[str, str] = {}
 TTGIR: dict[tuple, str] = {}
-"""The TTGIR of the current kernel, as text, since contexts can't be shared."""
+"""The TTGIR of the current kernel's launches as text, to compute it once. It is no module, since
+contexts can't be shared."""
 TYPES = {"float16": tl.float16, "float32": tl.float32}
 ON_TENSOR_CORES = re.compile(
     r"ttng\.(warp_group_dot|tc_gen5_mma)\b|\btt\.dot .* -> tensor<[^>]*#mma"
 )
-"""A pattern for a product in TTGIR on tensor cores. A product of #blocked operands runs on other
-cores."""
+"""A pattern that finds a matrix product on tensor cores in TTGIR. A product of #blocked operands
+runs on other cores."""
 IN_PTX = re.compile(r"\b(wgmma|mma\.sync|tcgen05\.mma)\b")
 
 
 class Architecture:
-    """Triton's stages for one architecture and one set of options."""
+    """Triton's compiler stages for one GPU architecture and one set of launch options."""
 
     def __init__(self, number: int, options: dict) -> None:
         self.number = number
@@ -66,7 +67,8 @@ class Architecture:
         return context
 
     def ttir(self, kernel: str, how: dict) -> str:
-        """Returns the TTIR of a launch, without source lines."""
+        """Returns the TTIR (Triton's first intermediate form) of a launch of this kernel, without
+        source lines."""
         module, _, name = kernel.partition(":")
         function = getattr(importlib.import_module(module), name)
         places = {argument: (place,) for place, argument in enumerate(function.arg_names)}
@@ -104,7 +106,8 @@ class Architecture:
         return module
 
     def memory(self, ttir: str) -> dict:
-        """Returns the launch's memory, by the first passes of `make_llir`."""
+        """Returns the launch's bytes of shared memory, its columns of tensor memory, and if it uses
+        tensor cores, as found by the first passes of Triton's `make_llir`."""
         module = self.ttgir(ttir)
         facts = {"tensor_cores": bool(ON_TENSOR_CORES.search(module.str_nodebug()))}
         allocation = ir.pass_manager(module.context)
@@ -139,7 +142,8 @@ def tools() -> str:
 
 
 def kept(make: Callable[[str], dict], name: str, ttir: str, how: dict, architecture: int) -> dict:
-    """Returns the facts that `make` finds, or has found before."""
+    """Returns the facts of `make(ttir)`, from the folder build/ if they were found before for the
+    same kernel, options, architecture and tools."""
     key = json.dumps([tools(), name, ttir, how["options"], architecture])
     path = KEPT / f"{hashlib.sha256(key.encode()).hexdigest()}.json.gz"
     if path.exists():
@@ -170,8 +174,8 @@ def machine_code(kernel: str, how: dict, architecture: int) -> dict:
 
 
 def ttir_of(kernel: str, how: dict) -> str:
-    """Returns the TTIR, which is equal for all architectures, since no kernel here depends on
-    it."""
+    """Returns the launch's TTIR, made once for all architectures: no kernel here depends on the
+    architecture."""
     key = json.dumps([kernel, how], sort_keys=True)
     if key not in TTIR:
         TTIR[key] = Architecture(FULLY_COMPILED, how["options"]).ttir(kernel, how)
@@ -179,7 +183,8 @@ def ttir_of(kernel: str, how: dict) -> str:
 
 
 def records(job: tuple[str, dict]) -> list[str]:
-    """Returns the result lines of one kernel."""
+    """Compiles all launches of one kernel, and returns a result line, as JSON, for each launch and
+    architecture."""
     kernel, launches = job
     TTIR.clear()
     TTGIR.clear()

@@ -26,14 +26,14 @@ ARCHITECTURES = [
     number if number == FULLY_COMPILED else pytest.param(number, marks=pytest.mark.deep)
     for number in SHARED_MEMORY
 ]
-"""The architectures. `make test` compiles for one of them, and its largest tile for one with little
-shared memory."""
+"""The architectures to compile for. `make test` compiles for FULLY_COMPILED only, and in another
+test one launch for an architecture with little shared memory."""
 TOO_WIDE = "bf16, head 256, as on an A100"
 
 
 def kernels_in_source() -> set[str]:
-    """Returns `solutions.system.module:kernel` of every kernel that the host launches. Functions
-    that kernels call are left out."""
+    """Returns "module:kernel" for every Triton kernel in `solutions` that the host launches.
+    Functions that kernels call are left out."""
     found = set()
     for path in (ROOT / "solutions").rglob("*.py"):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -65,8 +65,9 @@ def run_compiling(*arguments: str) -> str:
 
 
 def jobs(wanted: set[tuple[str, int]]) -> list[tuple[str, dict]]:
-    """Returns the kernels wanted for each architecture, with all launches and a faulty one of
-    attention. The slowest come first."""
+    """Returns the jobs for tests.kernels.compiling: [kernel, {launch: {architecture: how}}] for all
+    launches and the wanted (kernel, architecture) pairs, and a faulty launch of attention. The
+    slowest come first."""
     launches = {kernel: dict(ways) for kernel, ways in LAUNCHES.items()}
     of_an_a100 = attention("bf16", 256, group=2, window=1024, shared_memory=SHARED_MEMORY[80])
     launches[ATTENTION][TOO_WIDE] = lambda shared_memory: of_an_a100 | {"slow_to_compile": True}
@@ -89,8 +90,8 @@ def jobs(wanted: set[tuple[str, int]]) -> list[tuple[str, dict]]:
 
 @pytest.fixture(scope="module")
 def compiled(request, tmp_path_factory) -> dict:
-    """Returns {(kernel, launch, architecture): facts}, for the architectures of the tests that
-    run."""
+    """Compiles the launches for the architectures of the tests that run, and returns {(kernel,
+    launch, architecture): facts}."""
     run = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
     wanted = {
         (kernel, call.params["architecture"])
@@ -136,7 +137,8 @@ def test_it_becomes_machine_code(compiled, kernel, architecture):
     "architecture", [86, *(pytest.param(number, marks=pytest.mark.deep) for number in (89, 120))]
 )
 def test_a_launch_for_more_shared_memory_than_there_is_is_found(compiled, architecture):
-    """The tile fits an A100, and was once used for every GPU with less shared memory."""
+    """`check_memory` finds a launch of attention whose tile fits an A100, but not this
+    architecture. (The tile was once used for every GPU with less shared memory.)"""
     facts = compiled[ATTENTION, TOO_WIDE, architecture]
     message = (
         rf"prefix_attention_kernel \({TOO_WIDE}\) takes 106496 bytes of shared memory on "

@@ -10,7 +10,7 @@ from .arguments import pointers
 
 
 def choices(dtype: str, vocab_size: int, *, shared_memory: int) -> dict:
-    """Describes the kernel that samples a token for each row of logits."""
+    """Describes a launch of the kernel that samples a token for each row of logits."""
     tables = pointers("i32", "wishes slots token_ids prompt_bin_mask output_bin_counts")
     outputs = pointers("i64", "tokens last_tokens") | {"logits": f"*{dtype}"}
     block = min(1 << (vocab_size - 1).bit_length(), choose.TILE)
@@ -33,7 +33,7 @@ def choices(dtype: str, vocab_size: int, *, shared_memory: int) -> dict:
 def of_experts(
     dtype: str, num_experts: int, rows: int, columns: int, gathers: bool, *, shared_memory: int
 ) -> dict:
-    """Describes the kernel that multiplies each token by the weights of its experts."""
+    """Describes a launch of the kernel that multiplies each token by the weights of its experts."""
     tensors = pointers(dtype, "output x weight weights") | pointers("i64", "rows starts tile_ends")
     return {
         "arguments": tensors | {"tokens_of": "i32"},
@@ -55,7 +55,8 @@ def of_experts(
 
 
 def drafts(num_drafts: int, *, shared_memory: int) -> dict:
-    """Describes the kernel that proposes drafts, and lays out the step that tries them."""
+    """Describes a launch of the kernel that proposes draft tokens, and lays out the step that tries
+    them."""
     tables = "token_ids num_known lengths ends slots block_table wishes"
     outputs = "step_ids positions slot_mapping seq_lens starts drafts row_wishes row_slots"
     tensors = pointers("i32", f"{tables} {outputs}")
@@ -76,7 +77,7 @@ def drafts(num_drafts: int, *, shared_memory: int) -> dict:
 
 
 def verdicts(num_drafts: int, *, shared_memory: int) -> dict:
-    """Describes the kernel that decides which drafts were right."""
+    """Describes a launch of the kernel that decides which draft tokens were right."""
     tensors = pointers("i64", "tokens last_tokens answers") | pointers(
         "i32", "drafts starts ends slots num_known"
     )

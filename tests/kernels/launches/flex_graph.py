@@ -10,7 +10,7 @@ from .arguments import pointers
 
 
 def request_tables(page: int, *, shared_memory: int) -> dict:
-    """Describes the kernel that makes the tables of a paged mask."""
+    """Describes a launch of the kernel that makes the tables of a paged mask."""
     tables = (
         "query_start_loc seq_lens block_table doc_ids decode_offset physical_to_logical page_users"
         " known_pages num_known_pages"
@@ -34,7 +34,7 @@ def group_pages(
     *,
     shared_memory: int,
 ) -> dict:
-    """Describes the kernels that list the pages of groups of tokens."""
+    """Describes a launch of one of the kernels that list the pages of each group of tokens."""
     tables = "query_start_loc seq_lens block_table doc_ids decode_offset"
     arguments = pointers("i32", f"{written} num_needed {tables} {looked_up}") | {"needs": "*i8"}
     sizes = ["num_seqs", "num_tokens", "pages_per_seq", "max_pages"]
@@ -62,7 +62,8 @@ def rotations(
     *,
     shared_memory: int,
 ) -> dict:
-    """Describes the kernel that rotates queries and keys, and writes to the KV cache."""
+    """Describes a launch of the kernel that rotates queries and keys, and writes keys and values to
+    the KV cache."""
     tensors = pointers(dtype, "qkv key_cache value_cache") | {"cos_sin": "*fp32"}
     tensors |= pointers(norms or "fp32", "query_norm key_norm")
     block = 1 << (size // 2 - 1).bit_length()
@@ -85,7 +86,8 @@ def rotations(
 
 
 def residual_norms(dtype: str, size: int, *, has_update: bool = True, shared_memory: int) -> dict:
-    """Describes the norm that computes a residual sum first."""
+    """Describes a launch of the kernel that adds the update to the residual and normalises the
+    sum."""
     tensors = pointers(dtype, "normed residual update weight")
     block = 1 << (size - 1).bit_length()
     return {
@@ -102,7 +104,7 @@ def residual_norms(dtype: str, size: int, *, has_update: bool = True, shared_mem
 
 
 def products_of_few_rows(dtype: str, *, shared_memory: int) -> dict:
-    """Describes the product of few tokens with a large weight."""
+    """Describes a launch of the kernel that multiplies few tokens by a large weight."""
     tensors = pointers(dtype, "output inputs weight")
     return {
         "arguments": tensors | dict.fromkeys(("num_tokens", "rows", "columns"), "i32"),
@@ -119,7 +121,7 @@ def products_of_few_rows(dtype: str, *, shared_memory: int) -> dict:
 
 
 def mlp_gates(dtype: str, size: int, gelu: bool = False, *, shared_memory: int) -> dict:
-    """Describes the gates of an MLP."""
+    """Describes a launch of the kernel that computes the gated activation of an MLP."""
     tensors = pointers(dtype, "output gate_up")
     block = min(1 << (size - 1).bit_length(), silu_and_mul.TILE)
     return {
@@ -136,7 +138,8 @@ def mlp_gates(dtype: str, size: int, gelu: bool = False, *, shared_memory: int) 
 
 
 def reading(*, shared_memory: int) -> dict:
-    """Describes the kernel that reads all weights."""
+    """Describes a launch of the kernel that reads a large buffer once, as a step reads its
+    weights."""
     return {
         "arguments": pointers("i32", "numbers seen") | {"num_blocks": "i32"},
         "aligned": ["numbers", "seen"],

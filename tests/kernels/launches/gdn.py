@@ -9,7 +9,7 @@ from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
 
 
 def chunk_tables(*, shared_memory: int) -> dict:
-    """Describes the scan kernel that makes both chunk tables."""
+    """Describes a launch of the kernel that makes both chunk tables by a scan."""
     tables = {"chunk_indices": "*i32", "chunk_offsets": "*i64", "cu_seqlens": "*i32"}
     return {
         "arguments": tables | dict.fromkeys(("num_rows", "num_seqs", "bisections"), "i32"),
@@ -20,7 +20,8 @@ def chunk_tables(*, shared_memory: int) -> dict:
 
 
 def chunk_cumsum(chunk_size: int, num_heads: int, *, shared_memory: int) -> dict:
-    """Describes the running sums of one chunk."""
+    """Describes a launch of the kernel that computes the running sums of the gates within one
+    chunk."""
     tensors = {"out": "*fp32", "g": "*fp32"}
     return {
         "arguments": tensors | dict.fromkeys(("first", "length", "num_heads"), "i32"),
@@ -31,7 +32,8 @@ def chunk_cumsum(chunk_size: int, num_heads: int, *, shared_memory: int) -> dict
 
 
 def local_cumsum(chunk_size: int, num_heads: int, *, shared_memory: int) -> dict:
-    """Describes the running sums of all chunks."""
+    """Describes a launch of the kernel that computes the running sums of the gates within every
+    chunk."""
     tensors = {"out": "*fp32", "g": "*fp32"}
     tables = dict.fromkeys(("cu_seqlens", "chunk_indices"), "*i32")
     return {
@@ -52,7 +54,8 @@ def gated_delta_steps(
     speculative: bool = False,
     shared_memory: int,
 ) -> dict:
-    """Describes the gated delta rule token by token: a decode step, or one with drafted tokens."""
+    """Describes a launch of the gated delta rule token by token: a decode step, or one with draft
+    tokens."""
     tokens = dict.fromkeys(("o", "q", "k", "v"), f"*{dtype}")
     gates = {"g": "*fp32", "beta": "*fp32", "states": "*fp32" if states else f"*{dtype}"}
     tables = dict.fromkeys(("cu_seqlens", "state_indices", "num_accepted_tokens"), "*i32")
@@ -85,7 +88,7 @@ def gated_delta_steps(
 def convolution_update(
     dtype: str, width: int, *, speculative: bool = False, shared_memory: int
 ) -> dict:
-    """Describes the convolution of a decode step, or of one with drafted tokens."""
+    """Describes a launch of the convolution in a decode step, or in one with draft tokens."""
     tensors = ("output", "x", "weight", "bias", "conv_states")
     tables = ("state_indices", "query_start_loc", "num_accepted_tokens")
     sizes = ("num_tokens", "num_slots", "num_columns", "index_stride", "dim")
@@ -108,7 +111,7 @@ def convolution_update(
 
 
 def gates(dtype: str, *, shared_memory: int) -> dict:
-    """Describes the kernel that makes both gates of the delta rule."""
+    """Describes a launch of the kernel that computes both gates of the delta rule."""
     projected = dict.fromkeys(("a", "b", "dt_bias"), f"*{dtype}")
     return {
         "arguments": dict.fromkeys(("g", "beta", "A_log"), "*fp32")
@@ -121,7 +124,7 @@ def gates(dtype: str, *, shared_memory: int) -> dict:
 
 
 def gated_norms(dtype: str, size: int, *, shared_memory: int) -> dict:
-    """Describes the norm with an output gate: a program has a few heads."""
+    """Describes a launch of the norm with an output gate, in which a program has a few heads."""
     tensors = ("output", "x", "z", "weight")
     block = 1 << (size - 1).bit_length()
     return {

@@ -38,7 +38,7 @@ def chunk_launch(
 
 
 def chunk_solve(dtype: str, key_size: int, *, shared_memory: int) -> dict:
-    """Describes the kernel that solves for the interaction of a chunk's tokens."""
+    """Describes a launch of the kernel that solves for how a chunk's tokens change one another."""
     vectors = "decays key_norms read_scales write_scales"
     launch = chunk_launch(
         dtype,
@@ -62,8 +62,8 @@ def state_pass(
     states: bool = True,
     shared_memory: int,
 ) -> dict:
-    """Describes the pass of the states through the chunks of their sequences: in a pool, or from
-    zeros."""
+    """Describes a launch of the kernel that passes the states through the chunks of their
+    sequences: in a pool, or from zeros."""
     scales = "read_scales write_scales"
     constants = dict.fromkeys(("HAS_INITIAL", "HAS_FLAGS", "IN_POOL", "STORE_FINAL"), states)
     return chunk_launch(
@@ -90,7 +90,8 @@ def state_pass(
 def chunk_output(
     dtype: str, key_size: int, value_size: int, *, normalize: bool = True, shared_memory: int
 ) -> dict:
-    """Describes the outputs that the queries read, in the rule and as a single op."""
+    """Describes a launch of the kernel that computes a chunk's outputs, what its queries read, in
+    the rule and as a single op."""
     return chunk_launch(
         dtype,
         pointers(dtype, "o q k states written")
@@ -109,7 +110,7 @@ def chunk_output(
 
 
 def scaled_dot_kkt(dtype: str, key_size: int, *, shared_memory: int) -> dict:
-    """Describes the products of a chunk's keys."""
+    """Describes a launch of the kernel that multiplies a chunk's keys with one another."""
     return chunk_launch(
         dtype,
         pointers("fp32", "A g")
@@ -122,7 +123,7 @@ def scaled_dot_kkt(dtype: str, key_size: int, *, shared_memory: int) -> dict:
 
 
 def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
-    """Describes the inverse of a chunk's triangle."""
+    """Describes a launch of the kernel that inverts a chunk's triangular matrix."""
     launch = chunk_launch(
         dtype,
         pointers(dtype, "inverse")
@@ -137,8 +138,8 @@ def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
 
 
 def w_u(dtype: str, size: int, *, decays: bool, shared_memory: int) -> dict:
-    """Describes the kernel of w and u: what the tokens of a chunk write or correct, before the
-    state."""
+    """Describes a launch of the kernel that computes w or u: what the tokens of a chunk correct or
+    write, without the state before it."""
     return chunk_launch(
         dtype,
         pointers(dtype, "out x beta inverse")
@@ -151,7 +152,7 @@ def w_u(dtype: str, size: int, *, decays: bool, shared_memory: int) -> dict:
 
 
 def chunk_states(dtype: str, key_size: int, value_size: int, *, shared_memory: int) -> dict:
-    """Describes the single op that passes the states through the chunks."""
+    """Describes a launch of the single op that passes the states through the chunks."""
     return chunk_launch(
         dtype,
         pointers(dtype, "h v_new k w u")

@@ -10,7 +10,8 @@ from .arguments import pointers
 
 
 def swapped_chunks(how: Launch, *, vector: bool, shared_memory: int) -> dict:
-    """Describes the copy of lists of pieces, in one launch over all chunks."""
+    """Describes a launch of the kernel that copies a list of pieces, whose programs share the
+    chunks of all pieces."""
     return {
         "arguments": descriptor_columns()
         | {"num_jobs": "i32", "stride": "i32", "chunks_per_job": "i32"},
@@ -26,7 +27,8 @@ def swapped_chunks(how: Launch, *, vector: bool, shared_memory: int) -> dict:
 
 
 def swapped_jobs(bytes_per_chunk: int, *, shared_memory: int) -> dict:
-    """Describes the copy of such lists with a program for each piece."""
+    """Describes a launch of the kernel that copies a list of pieces with one program for each
+    piece."""
     return {
         "arguments": descriptor_columns() | {"num_jobs": "i32"},
         "aligned": [],
@@ -36,7 +38,8 @@ def swapped_jobs(bytes_per_chunk: int, *, shared_memory: int) -> dict:
 
 
 def copied_piece(words: int, *, shared_memory: int) -> dict:
-    """Describes the copy of one piece, which the host knows."""
+    """Describes a launch of the kernel that copies one piece, whose place and size the host
+    knows."""
     return {
         "arguments": {"source": "i64", "target": "i64", "num_words": "i32"},
         "aligned": [],

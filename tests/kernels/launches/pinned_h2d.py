@@ -20,8 +20,8 @@ def attention(
     max_query_len: int = 512,
     shared_memory: int,
 ) -> dict:
-    """Describes a launch of the attention kernel: types of its arguments, its constants, its tile,
-    and whether its products run on tensor cores. (A kernel without products leaves that out.)"""
+    """Describes a launch of the attention kernel, with the tile that is chosen for this dtype, head
+    size and shared memory."""
     tile = choose_tile(DTYPES[dtype], head_size, group, max_query_len, shared_memory)
     tensors = dict.fromkeys(("output", "query", "key_cache", "value_cache"), f"*{dtype}")
     tables = dict.fromkeys(("block_table", "seq_lens", "query_start_loc", "ranges"), "*i32")

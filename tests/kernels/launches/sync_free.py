@@ -10,7 +10,8 @@ from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS
 
 
 def own_column(columns: int, *, shared_memory: int) -> dict:
-    """Describes the kernel that starts an exchange between `columns` data-parallel ranks."""
+    """Describes a launch of the kernel that writes this rank's column before an exchange between
+    `columns` data-parallel ranks."""
     numbers = ("original_tokens", "padded_tokens", "should_ubatch", "cudagraph_mode")
     return {
         "arguments": {"state": "*i32"} | dict.fromkeys(("rank", "size", *numbers), "i32"),
@@ -21,8 +22,8 @@ def own_column(columns: int, *, shared_memory: int) -> dict:
 
 
 def vocabulary_block(dtype: str, ids: str, vocab_size: int, *, shared_memory: int) -> dict:
-    """Describes the kernel that reads all logits once; a program has one row, or several short
-    ones."""
+    """Describes a launch of the kernel that reads all logits once; a program has one row, or
+    several short rows."""
     partials = {"highest": "*fp32", "total": "*fp32", "reaching": "*i32"}
     sizes = ("num_rows", "vocab_size", "num_blocks", "logits_stride", "ids_stride")
     block = min(TILE, 1 << (vocab_size - 1).bit_length())
@@ -37,7 +38,7 @@ def vocabulary_block(dtype: str, ids: str, vocab_size: int, *, shared_memory: in
 def token_logprobs(
     dtype: str, ids: str, vocab_size: int, *, has_counts: bool = True, shared_memory: int
 ) -> dict:
-    """Describes the kernel that looks up a few tokens' log-probabilities."""
+    """Describes a launch of the kernel that looks up the log-probabilities of a few tokens."""
     results = {"logprobs": "*fp32", "ranks": "*i64"}
     partials = {"highest": "*fp32", "total": "*fp32", "reaching": "*i32"}
     sizes = ("num_rows", "width", "vocab_size", "num_blocks", "logits_stride", "ids_stride")
@@ -57,7 +58,7 @@ def token_logprobs(
 
 
 def bincount(*, shared_memory: int) -> dict:
-    """Describes the kernel that counts the tokens of new requests."""
+    """Describes a launch of the kernel that counts the tokens of new requests."""
     tables = dict.fromkeys(("prompt_bin_mask", "output_bin_counts", "token_ids"), "*i32")
     lengths = dict.fromkeys(("prompt_lens", "prefill_lens"), "*i32")
     sizes = ("token_stride", "num_words", "vocab_size")
@@ -70,7 +71,7 @@ def bincount(*, shared_memory: int) -> dict:
 
 
 def convolution(dtype: str, width: int, *, shared_memory: int) -> dict:
-    """Describes the causal convolution, with states of any layout."""
+    """Describes a launch of the causal convolution, with states of any layout."""
     tensors = ("output", "x", "weight", "bias", "conv_states")
     tables = ("query_start_loc", "cache_indices", "batch_of_chunk", "chunk_offset")
     sizes = (
@@ -100,7 +101,7 @@ def convolution(dtype: str, width: int, *, shared_memory: int) -> dict:
 
 
 def scatter_rows(*, shared_memory: int) -> dict:
-    """Describes the kernel that writes ids of many rows, each to its place."""
+    """Describes a launch of the kernel that writes token ids of many rows, each to its place."""
     rows = dict.fromkeys(("written_rows", "starts"), "*i64")
     sizes = ("table_stride", "num_written", "num_ids", "bisections")
     return {
