@@ -26,13 +26,14 @@ OPTIMIZATIONS = {"all": ALL, "sync_free off": WITHOUT["sync_free"]}
 
 
 def run_engines(device: str, size: int, folder: Path) -> list[dict]:
-    """Returns what each of `size` ranks saw, by optimisations and scenario."""
+    """Runs every scenario on `size` ranks, with one engine in each process. Returns for each rank
+    {optimisations: {scenario: its answers, steps, exchanges, counts and hazards}}."""
     return ranks.run_ranks(device, size, folder, module=__name__)
 
 
 def asked_of(setting: Setting, scenario: str, rank: int) -> list:
-    """Returns the requests of a rank. The first rank has the most work, except in the last
-    scenario."""
+    """Returns the requests that this rank gets in the scenario. Rank 0 has the most work, except in
+    the last scenario, in which no rank has any."""
     if scenario == "nobody has work":
         return []
     if scenario == "one looks back":

@@ -32,8 +32,8 @@ def small(
     model: dict[str, Any] | None = None,
     **changes: Any,
 ) -> EngineConfig:
-    """Returns the tiny config with one layer of each of these kinds, and four requests in a step.
-    It has no offloading unless `changes` has some."""
+    """Returns the tiny config with one layer of each kind in `pattern` (or its own layers), and
+    four requests in a step. It has no host memory for offloading unless `changes` has some."""
     tiny = EngineConfig.tiny()
     shape = {"num_layers": len(pattern), "pattern": pattern} if pattern else {}
     sizes = {"max_num_seqs": 4, "max_model_len": 64} | (limits or {})
@@ -47,7 +47,8 @@ def small(
 
 @dataclass
 class Setting:
-    """A model, engines with its weights, and the answers that they should give."""
+    """A model, with methods that make engines with its weights, requests for them, and the answers
+    that they should give, by the slow reference."""
 
     model: Model
     reference: Reference
@@ -64,7 +65,8 @@ class Setting:
     def engine(
         self, optimizations: Optimizations = ALL, config: EngineConfig | None = None
     ) -> Engine:
-        """Returns an engine. `config` is a different config of the same model."""
+        """Returns an engine with this model's weights. `config` may have other limits than the
+        model's own config."""
         return Engine(config or self.config, optimizations, model=self.model)
 
     def prompt(self, num_tokens: int, seed: int = 0, images: Sequence = ()) -> Prompt:
@@ -81,8 +83,8 @@ class Setting:
 
 
 def mixed_requests(model: ModelConfig, count: int = 24, seed: int = 0) -> list[Asked]:
-    """Returns short and long requests, with and without images. Every third continues the prompt of
-    an earlier request, and one in eight requests more than one token."""
+    """Returns `count` short and long requests, some with images. Every third continues an earlier
+    prompt, and every eighth samples six tokens instead of one."""
     random = np.random.default_rng(seed)
     asked: list[Asked] = []
     for number in range(count):
@@ -102,7 +104,7 @@ def add(engine: Engine, asked: Asked) -> str:
 
 
 def serve(engine: Engine, all_asked: Iterable[Asked]) -> list[RequestOutput]:
-    """Returns the outputs in the order of the requests."""
+    """Serves all requests, and returns their outputs in the order of the requests."""
     ids = [add(engine, asked) for asked in all_asked]
     outputs = {output.request_id: output for output in engine.run()}
     return [outputs[request_id] for request_id in ids]
@@ -113,7 +115,8 @@ def tokens_of(outputs: Iterable[RequestOutput]) -> list[list[int]]:
 
 
 def prefixes_used(engine: Engine) -> list[Prefix]:
-    """Returns a list that fills as requests begin, with the prefix that each need not compute."""
+    """Returns a list to which the engine's scheduler, from now on, adds the cached prefix with
+    which each request begins."""
     used: list[Prefix] = []
     begin = engine.scheduler._begin
 

@@ -28,8 +28,9 @@ from solutions.pinned_h2d.ranges import Span
 
 
 def symbolic_engine(config: EngineConfig, optimizations: Optimizations | None = None) -> Engine:
-    """Returns an engine with the real loop, scheduler, caches and transfers. Call `check_blocks`
-    after a step: it compares the blocks in use with those that should be."""
+    """Returns an engine with the real loop, scheduler, caches and transfers, but with a symbolic
+    model instead of a real one. Call `check_blocks` after a step: it compares the blocks in use
+    with those that should be."""
     with mock.patch.multiple(
         engine_module, Model=SymbolicModel, EngineRunner=SymbolicRunner, Offloader=SymbolicOffloader
     ):
@@ -50,13 +51,14 @@ def right_answer(request: Request, vocab_size: int) -> list[int]:
 
 
 def visible(position: int, spans: Sequence[Span]) -> range:
-    """Returns the positions that a token sees: all up to its own, and all of its image."""
+    """Returns the positions that the token at `position` sees: all up to its own, and all of its
+    image if it is in one."""
     return range(max([position, *(last for first, last in spans if first <= position <= last)]) + 1)
 
 
 class SymbolicModel:
-    """A model whose blocks hold (token, what it has seen), and whose states hold the tokens that
-    they have absorbed."""
+    """A model without numbers: a block's entries are (token, the tokens that it has seen), and a
+    state is the tokens that it has absorbed."""
 
     def __init__(self, config: EngineConfig, device: torch.device) -> None:
         self.config = config
@@ -69,12 +71,12 @@ class SymbolicModel:
 
 
 class Refused(Exception):
-    """An error: the device has no memory for the requested work."""
+    """An error of the symbolic device: it has no memory for the requested work."""
 
 
 class SymbolicStates(States):
     refuses = False
-    """True if copies raise Refused."""
+    """True if copies of states raise Refused."""
 
     def __init__(self, num_running: int, num_kept: int) -> None:
         self.num_running, self.kept = num_running, LRUBlockManager(num_kept)
@@ -90,8 +92,8 @@ class SymbolicStates(States):
 
 
 class SymbolicRunner:
-    """A runner that computes a step from the batch alone, as a device does, and then checks the
-    result."""
+    """A runner that reads the tokens of a step only from the batch and the caches, as a device
+    does, and then checks that they are the right ones."""
 
     capture_sizes = ()
 
@@ -118,8 +120,8 @@ class SymbolicRunner:
         return SampledStep(batch.sampling_rows, Known(sampled), None, None)
 
     def _run_drafted(self, batch: DraftedBatch) -> SampledStep:
-        """Runs a step in which some of the drafts are right. Checks the lengths that the host
-        knows."""
+        """Runs a step with draft tokens, some of which are right, and returns the samples. Checks
+        the lengths that the host passes."""
         answers, width = [], int(batch.query_lens[0])
         for number, row in enumerate(batch.rows):
             slot, told, end = row.request.slot, batch.lengths[number], int(batch.ends[number])
@@ -145,10 +147,12 @@ class SymbolicRunner:
         return SampledStep(batch.rows, Known(answers), None, None, width - 1)
 
     def begin_anew(self) -> None:
-        """Does nothing, since each step is independent."""
+        """Does nothing: unlike a real runner's steps, a symbolic step leaves nothing behind to
+        reset."""
 
     def _run_row(self, batch: StepBatch, number: int, tokens: list[int]) -> list[int]:
-        """Returns the tokens that the request's cache holds after the step."""
+        """Runs one request of the batch, and returns its tokens. Raises AssertionError if its
+        blocks or its state hold anything else."""
         end, spans = int(batch.seq_lens[number]), batch.rows[number].request.spans
         start = end - len(tokens)
         cached = CachedRequest(self.model.blocks, batch.block_table[number].tolist())
@@ -173,7 +177,8 @@ class SymbolicRunner:
 
 
 class CachedRequest:
-    """A view of a request's tokens, at the places that its block table names."""
+    """A view of one request's cached tokens by position, found in `blocks` through its block
+    table."""
 
     def __init__(self, blocks: list[list[object]], table: list[int]) -> None:
         self.blocks, self.table, self.size = blocks, table, len(blocks[0])
@@ -189,7 +194,7 @@ class CachedRequest:
 
 
 class Known:
-    """A finished download."""
+    """A download whose values are known from the start: `read` returns them at once."""
 
     def __init__(self, values: list) -> None:
         self.values = values
@@ -210,15 +215,15 @@ class SymbolicOffloader(Offloader):
 
 
 class SymbolicTransfers:
-    """Transfers that are in flight until `end` is called or an event is waited for. A copy reads
+    """Transfers that stay in flight until `end` is called or an event is waited for. A copy reads
     its source only at its end, so code that changes the source too early fails."""
 
     def __init__(self, groups: Sequence[tuple[list, list]], gpu_to_cpu: bool) -> None:
         self.groups, self.gpu_to_cpu = groups, gpu_to_cpu
         self.failing = False
-        """True if transfers that begin now will fail."""
+        """True if transfers that begin from now on fail at their end."""
         self.refuses = False
-        """True if a transfer that begins now raises Refused."""
+        """True if a transfer that begins from now on raises Refused."""
         self._under_way: deque[tuple] = deque()
         self._finished: list[TransferResult] = []
 
@@ -252,8 +257,9 @@ class SymbolicTransfers:
 
 
 def check_blocks(engine: Engine) -> None:
-    """Checks that each block and slot is free or held by exactly the requests and transfers that
-    should hold it, and that only transfers in flight use the host's blocks."""
+    """Checks that each block and slot of the engine is free, or held by exactly the requests and
+    transfers that should hold it, and that the host's blocks are held by transfers in flight
+    only."""
     scheduler, offloader = engine.scheduler, engine.offloader
     requests = [*scheduler.waiting, *scheduler.loading, *scheduler.running]
     holders = Counter(block for request in requests for block in request.blocks)

@@ -25,12 +25,13 @@ ACTIONS = {
     "memory": 2,
     "forget": 1,
 }
-"""The weight of each event."""
+"""How often each event happens in a day, relative to the others."""
 SEEDS = 40
 
 
 class Day:
-    """A day of an engine with little room for anything, whose users and links behave at random."""
+    """A series of random events for one engine with little memory: requests are added and
+    cancelled, transfers end or fail, memory is scarce."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -62,7 +63,8 @@ class Day:
         self.prefixes = prefixes_used(self.engine)
 
     def add(self) -> None:
-        """Adds a request. Prompts are equal up to their ends, or until their images differ."""
+        """Adds a request to the engine. Prompts are beginnings of two texts, with or without
+        images, so that many have common prefixes."""
         choose, model = self.random.choice, self.engine.config.model
         length, images = choose([3, 16, 17, 33, 34, 40]), choose(IMAGES)
         tokens = make_prompt(model, 40, seed=choose([0, 1])).tokens[:length]
@@ -102,20 +104,21 @@ class Day:
                 handler.end(self.random.randrange(3))
 
     def link(self) -> None:
-        """Breaks or repairs the link at random."""
+        """Makes loads and stores that begin from now on fail, or succeed again, at random."""
         if self.engine.offloader:
             self.engine.offloader.load.failing = self.random.random() < 0.3
             self.engine.offloader.store.failing = self.random.random() < 0.2
 
     def memory(self, shortage: float = 0.2) -> None:
-        """Makes memory for copies scarce at random."""
+        """Makes the symbolic device refuse, or allow again, loads, stores and copies of states, at
+        random with the chance `shortage` each."""
         offloader, states = self.engine.offloader, self.engine.model.states
         copying = [offloader and offloader.load, offloader and offloader.store, states]
         for who in filter(None, copying):
             who.refuses = self.random.random() < shortage
 
     def forget(self) -> None:
-        """Clears the prefix cache, so that prefixes come from host memory."""
+        """Clears the engine's prefix cache, so that prefixes have to come from host memory."""
         self.memory(shortage=0.0)
         self.end()
         self.engine.reset_prefix_cache()
@@ -143,7 +146,7 @@ class Day:
 
 @pytest.fixture(scope="module")
 def what_happened():
-    """Counts the events of all days."""
+    """Returns a Counter, shared by all tests of the module, of the events of all days."""
     return Counter()
 
 
@@ -155,7 +158,8 @@ def test_each_step_reads_what_it_should_and_no_block_is_lost(accelerator, what_h
 
 
 def test_these_days_were_hard(what_happened):
-    """The test above means little unless every kind of event happened."""
+    """Every kind of event happened at least five times in the days of the test above, which means
+    little otherwise."""
     days = what_happened.pop("days", 0)
     if days < SEEDS:
         pytest.skip(f"{days} of {SEEDS} days were in this process")

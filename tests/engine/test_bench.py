@@ -22,7 +22,8 @@ PREFIXES = ["all but offload_triton", "all"]
 
 
 def tiny(modelled):
-    """Returns a preset with two requests and one layer of each kind."""
+    """Returns a preset for the serving benchmark, with a tiny model (one layer of each kind) and
+    two requests at a time."""
     config = EngineConfig.tiny()
     config = replace(config, limits=replace(config.limits, max_num_seqs=2))
     return ServingPreset.of(
@@ -40,15 +41,16 @@ def tiny(modelled):
 
 
 def test_the_idle_share_of_a_row_counts_a_host_that_is_late():
-    """The device works for 30 of 40 microseconds after a load, but for 30 of 120 in a row of
-    steps."""
+    """The idle share of steps in a row includes the host's delays: 75 % if the device works for 30
+    of 120 µs, although it is 25 % of the 40 µs after a load."""
     cost = {"device_us": 40.0, "idle_share": 0.25, "loop_us": 120.0}
     assert idle_in_a_row(cost) == pytest.approx(0.75)
     assert idle_in_a_row(cost | {"loop_us": 30.0}) == idle_in_a_row(cost | {"loop_us": 29.0}) == 0
 
 
 def tiny_prefixes():
-    """Returns a preset with two prefixes of one block, and room for one of them."""
+    """Returns a preset for the benchmark of prefixes, with two prefixes of one block, of which the
+    GPU has room for one."""
     config = EngineConfig.tiny()
     model = replace(config.model, num_layers=1, pattern=("flex",))
     limits = replace(config.limits, max_num_seqs=1, num_gpu_blocks=3)
@@ -64,7 +66,8 @@ def tiny_prefixes():
 
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
-    """Returns (folder, printed text) of a quick run on a tiny model, with two of the variants."""
+    """Runs the benchmark with --quick on a tiny model, with the variants "none" and "all". Returns
+    (folder of its files, printed text)."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     preset = tiny(accelerator.modelled)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):

@@ -107,7 +107,7 @@ def test_arrivals_come_at_the_rate_and_at_an_infinite_one_at_once():
 
 
 class OneAfterAnother:
-    """An engine of no model: a step gives a token to the first of its requests."""
+    """A stand-in for an engine, without a model: each step gives a token to the oldest request."""
 
     def __init__(self):
         self.waiting, self.ids = deque(), iter("abc")
@@ -160,7 +160,8 @@ def test_an_engine_that_still_has_work_is_not_measured(accelerator):
 
 @pytest.fixture(scope="module")
 def flex(accelerator):
-    """Returns (preset, engine) with one layer, whose requests are long after four steps."""
+    """Returns (preset, engine) for a model with one attention layer, whose requests reach the
+    greatest length after four steps."""
     preset = tiny(accelerator.modelled)
     model = replace(preset.config.model, num_layers=1, pattern=("flex",))
     limits = replace(preset.limits, max_model_len=16)

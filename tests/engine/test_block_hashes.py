@@ -24,7 +24,8 @@ def test_a_name_says_all_tokens_up_to_the_blocks_end():
 
 
 def test_an_image_that_goes_on_behind_a_block_is_part_of_its_name():
-    """The first token of the image sees its last token, which lies in the next block."""
+    """A block's hash depends on the later tokens of an image that begins in the block: the image's
+    first token sees its last one, which lies in the next block."""
     other = [*TOKENS[:6], 99, *TOKENS[7:]]
     assert hashes(TOKENS, [(2, 6)])[0] != hashes(other, [(2, 6)])[0]
     assert hashes(TOKENS)[0] == hashes(other)[0]
@@ -53,8 +54,8 @@ def test_a_block_whose_image_is_not_complete_has_no_name_and_none_behind_it():
 
 
 def test_what_an_image_of_one_token_shows_is_in_its_blocks_name():
-    """An image of one token sees no later token, but the same ids may stand for a different
-    image."""
+    """The hashes of the block with an image, and of all blocks after it, differ for different
+    images, even if the image is a single token with the same id."""
     one, other = (block_hashes(TOKENS, [(4, 4)], SIZE, image_names=[name]) for name in (b"1", b"2"))
     assert one[0] == other[0]
     assert not {*one[1:]} & {*other[1:]}

@@ -17,7 +17,8 @@ from solutions.engine.memory.block_manager import NULL_BLOCK, BlockManager
 
 
 def named(manager, count):
-    """Returns blocks of one holder, registered as 0, 1, …"""
+    """Allocates `count` blocks, registers them with the hashes 0, 1, … as single bytes, and returns
+    them."""
     blocks = manager.allocate(count)
     for number, block in enumerate(blocks):
         manager.name(block, bytes([number]))
@@ -120,7 +121,8 @@ def test_a_block_that_nobody_holds_can_t_be_released():
 
 
 class Holding(RuleBasedStateMachine):
-    """A state machine that compares the manager with a plain list of holders."""
+    """A state machine that allocates, registers, finds and releases blocks at random, and compares
+    the manager with a plain list of holders."""
 
     holders = Bundle("holders")
 

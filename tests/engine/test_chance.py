@@ -24,8 +24,9 @@ LOGITS = np.random.default_rng(5).normal(0, 1.5, VOCABULARY).astype(np.float32)
 
 
 def draw(accelerator, logits, num_rows, tables=None, seeds=None, **wished):
-    """Returns the sampled tokens of num_rows rows with equal logits and sampling parameters. Each
-    row has its own position, or its own seed."""
+    """Returns the sampled tokens of num_rows rows, [num_rows], all with the same logits and
+    sampling parameters `wished`. Rows differ in their position, or in their seed if `seeds` is
+    given."""
     plain = SamplingParams(**{"temperature": 1.0} | wished)
     wishes = np.zeros((num_rows, WIDTH), np.int32)
     for column, name in FLOATS.items():
@@ -45,7 +46,8 @@ def draw(accelerator, logits, num_rows, tables=None, seeds=None, **wished):
 
 
 def oracle(logits, temperature=1.0, top_k=None, top_p=1.0, min_p=0.0):
-    """Returns [vocab_size] float64: the probability of each token, computed by sorting."""
+    """Returns [vocab_size] float64: the probability with which each token should be sampled,
+    computed by sorting."""
     scaled = logits.astype(np.float64) / temperature
     weights = np.exp(scaled - scaled.max())
     order = np.argsort(-weights, kind="stable")
@@ -73,7 +75,7 @@ WISHES = {
     "all": {"temperature": 1.5, "top_k": 9, "top_p": 0.9, "min_p": 0.05},
 }
 MOST = 45.0
-"""The limit for chi-square with 12 degrees of freedom: one value in 100,000 is above it."""
+"""The limit for chi-square with 12 degrees of freedom: one random value in 100,000 is larger."""
 
 
 @pytest.mark.parametrize("name", WISHES)
@@ -130,7 +132,8 @@ def test_what_ties_is_kept_and_the_smallest_id_is_the_most_likely(accelerator):
 
 
 def test_penalties_are_those_of_numpy(accelerator):
-    """The request has sampled token 0 once and token 2 twice, after a prompt with token 1."""
+    """Penalties change the logits as NumPy computes it, for a request that has sampled token 0 once
+    and token 2 twice, after a prompt with token 1."""
     logits = np.array([1.0, 1.0, 1.2, -0.5, 0.9, -0.4], np.float32)
     tables = CountTables.zeros(1, 4, len(logits), accelerator.device)
     tables.output_bin_counts[0, 0], tables.output_bin_counts[0, 2] = 1, 2
@@ -154,7 +157,8 @@ def test_penalties_are_those_of_numpy(accelerator):
 
 
 def wished(setting, length, number=0, **sampling):
-    """Returns a request with the prompt `number` and these sampling parameters."""
+    """Returns a request with prompt number `number` of `length` tokens and these sampling
+    parameters."""
     return Asked(setting.prompt(length, number), SamplingParams(**sampling))
 
 
@@ -195,8 +199,8 @@ def test_both_sides_of_sync_free_say_the_same_and_seeds_differ(attention_only):
 
 
 def test_a_preempted_request_says_the_same(attention_only):
-    """Three requests compete for three blocks. A preempted request restarts, and so do its
-    counts."""
+    """A preempted request samples the same tokens as without preemption: its penalty counts restart
+    with it. (Three requests compete for three blocks.)"""
     config = attention_only.config
     crowded = replace(config, limits=replace(config.limits, num_gpu_blocks=4))
     all_asked = [
@@ -209,7 +213,8 @@ def test_a_preempted_request_says_the_same(attention_only):
 
 
 def test_penalties_end_what_a_greedy_answer_repeats(attention_only):
-    """The expected tokens come from the reference's logits, with NumPy's penalties."""
+    """Greedy answers with penalties equal those of the reference's logits with NumPy's
+    penalties."""
     asked = wished(attention_only, 6, 3, max_tokens=7, **PENALTIES)
     (output,) = serve(attention_only.engine(), [asked])
     prompt, said = asked.prompt.tokens, []

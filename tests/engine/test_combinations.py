@@ -10,7 +10,7 @@ from .setting import Setting, mixed_requests, prefixes_used, serve, small, token
 
 @pytest.fixture(scope="module")
 def crowded(accelerator):
-    """Returns a setting with 5 blocks for 24 requests."""
+    """Returns a Setting in which 24 requests have to share 5 blocks."""
     limits, shape = {"num_gpu_blocks": 6}, {"num_heads": 1}
     return Setting.of(small(limits=limits, model=shape, num_cpu_blocks=32), accelerator)
 

@@ -24,7 +24,8 @@ def model(accelerator):
 
 @pytest.fixture(scope="module")
 def runs():
-    """Returns the runs, by the optimisations that are on."""
+    """Returns two runs of the dashboard, {optimisations: run}: with none and with all of them
+    on."""
     values = {name: getattr(SMALL, name) for name in dashboard.SLIDERS}
     return {
         Optimizations.only(on): dashboard.run(frozenset(on), dict(values)) for on in ((), NAMES)
@@ -118,8 +119,8 @@ def test_a_choice_that_no_gpu_has_recorded_is_a_missing_file(recordings):
 @pytest.mark.sim
 @pytest.mark.parametrize("on", [(), NAMES], ids=["none", "all"])
 def test_a_picture_without_arithmetic_is_the_picture_with_it(accelerator, model, on):
-    """Events, times, bytes and lines are equal, since no event of a moment depends on a computed
-    number."""
+    """A recording without arithmetic has the same events, times, bytes and lines as one with it,
+    since no event of a moment depends on a computed number."""
 
     def events(schedule_only):
         recorded = dashboard.record_moment(
@@ -147,7 +148,8 @@ def test_every_slider_changes_what_is_seen():
 
 @pytest.mark.sim
 def test_with_all_on_every_slider_still_changes_what_is_moved():
-    """A slider must move something even if other work hides most of it."""
+    """Each slider changes the number of moved bytes by 5 % at least, even with all optimisations
+    on, which hide most of the work."""
     start = {name: values[1] for name, values in dashboard.SLIDERS.items()}
     for name, values in dashboard.SLIDERS.items():
         less, more = (
@@ -160,9 +162,8 @@ def test_with_all_on_every_slider_still_changes_what_is_moved():
 @pytest.mark.sim
 @pytest.mark.deep
 def test_a_changed_control_costs_at_most_two_seconds_of_cpu():
-    """CPU time doesn't depend on other work on the machine. The first run loads what all runs need.
-    The test starts from the slowest corner of the dashboard: all sliders at their ends, on and
-    off."""
+    """A run of the dashboard takes at most 2 s of CPU time with all sliders at their ends, the
+    slowest setting. The first run, which loads what all runs need, doesn't count."""
     ends = {name: values[-1] for name, values in dashboard.SLIDERS.items()}
     dashboard.run(frozenset(), {name: values[0] for name, values in dashboard.SLIDERS.items()})
     for on in ((), NAMES):

@@ -10,7 +10,8 @@ EACH_WAY = pytest.mark.parametrize("how", OPTIMIZATIONS)
 
 @pytest.fixture(scope="module")
 def ranks(accelerator, tmp_path_factory):
-    """Returns what two ranks saw, with gloo on sim and with NCCL on two GPUs."""
+    """Returns what each of two ranks saw: ranks[rank][optimisations][scenario]. They use gloo on
+    sim, and NCCL on two GPUs; with fewer GPUs the test is skipped."""
     if accelerator.name == "cuda" and torch.cuda.device_count() < 2:
         pytest.skip(f"two NCCL ranks need 2 GPUs, and here is {torch.cuda.device_count()}")
     return run_engines(accelerator.name, 2, tmp_path_factory.mktemp("ranks"))
@@ -26,7 +27,8 @@ def test_every_rank_answers_as_the_reference_does(ranks, how, scenario):
 
 @EACH_WAY
 def test_all_ranks_exchange_equally_often_whoever_has_work(ranks, how):
-    """No rank has work in the last scenario, and one exchange is enough to say so."""
+    """All ranks make the same number of exchanges in each scenario, whichever of them has work. If
+    no rank has work, one exchange is enough."""
     exchanges = [[rank[how][name]["exchanges"] for name in SCENARIOS] for rank in ranks]
     assert exchanges[0] == exchanges[1]
     assert exchanges[0][-1] == 1
@@ -53,14 +55,15 @@ def test_as_it_was_the_exchange_alone_is_four_uploads_and_a_read(ranks):
 
 @EACH_WAY
 def test_a_decode_is_padded_to_what_the_largest_rank_runs(ranks, how):
-    """The first rank decodes two requests, and this rank one. The prefill before it is not
-    padded."""
+    """A decode of one request is padded to two rows if the largest rank decodes two requests in
+    this step. The prefill before it is not padded."""
     assert ranks[1][how]["uneven"]["steps"] == [[3, 0], [1, 2]]
 
 
 @EACH_WAY
 def test_a_decode_beside_a_prefill_runs_in_a_graph_of_its_own_size(ranks, how):
-    """The first rank prefills 160 tokens in steps of 64, while this rank decodes one request."""
+    """A rank's decode isn't padded to another rank's prefill: it runs alone in its graph while the
+    first rank prefills 160 tokens in steps of 64."""
     prefills = [tokens for tokens, _ in ranks[0][how]["one prefills"]["steps"][:3]]
     assert (prefills[:2], prefills[2] > 32) == ([64, 64], True)
     assert ranks[1][how]["one prefills"]["steps"][:4] == [[3, 0], [1, 0], [1, 0], [1, 4]]

@@ -13,7 +13,8 @@ from .setting import small
 
 @pytest.mark.parametrize("normalised", [True, False], ids=["normalised", "as they are"])
 def test_each_token_has_the_experts_that_its_router_says(accelerator, normalised):
-    """An expert has more tokens than a tile has rows, and more columns than a tile has."""
+    """Each token's output is that of the experts that its router chose, also if an expert has more
+    tokens and more columns than a tile."""
     shape = ExpertShape(
         num_experts=3, experts_per_token=2, expert_size=24, shared_size=40, normalised=normalised
     )
@@ -27,7 +28,8 @@ def test_each_token_has_the_experts_that_its_router_says(accelerator, normalised
 
 
 def one_by_one(experts, x):
-    """Returns [T, hidden_size] on the CPU, computed token by token."""
+    """Returns the layer's output, [T, hidden_size] on the CPU, computed token by token and expert
+    by expert."""
     weights = {name: value.cpu() for name, value in vars(experts).items() if torch.is_tensor(value)}
     shape, hidden_size = experts.shape, x.shape[1]
     gate_up = weights["gate_up"].view(shape.num_experts, -1, hidden_size)

@@ -23,7 +23,8 @@ def with_blocks(config: EngineConfig, num_gpu_blocks: int) -> EngineConfig:
 
 
 def holdings(engine):
-    """Returns the counts of blocks, slots and host memory in use."""
+    """Returns everything that the engine holds, to compare before and after: the number of free
+    blocks, free slots, requests, and loads of host memory."""
     scheduler, offloader = engine.scheduler, engine.offloader
     requests = [*scheduler.waiting, *scheduler.loading, *scheduler.running]
     found = [scheduler.blocks.num_free, sorted(scheduler._free_slots), requests]
@@ -139,7 +140,7 @@ def test_who_comes_next_may_have_what_a_lost_load_has_brought(hybrid, optimizati
 
 @contextmanager
 def broken(handler):
-    """Breaks the link for transfers that begin now."""
+    """Makes transfers of this handler that begin inside the block fail."""
 
     def refuse(*descriptors):
         raise RuntimeError("the link is down")
@@ -167,7 +168,8 @@ def test_a_prefix_whose_load_fails_is_computed_and_its_request_says_so(hybrid):
 
 
 def test_a_model_without_attention_gets_its_states_back_from_host_memory(accelerator):
-    """The blocks of a model without attention have 0 bytes."""
+    """The cached states of a model without attention, whose blocks have 0 bytes, are loaded from
+    host memory after the device forgot them."""
     setting = Setting.of(small("gdn", num_cpu_blocks=32, capture_sizes=(1,)), accelerator)
     engine = setting.engine()
     asked = setting.asked(40, 1, max_tokens=3)
@@ -197,8 +199,8 @@ def test_what_could_not_be_stored_is_computed_again(hybrid):
 
 
 def test_who_gave_way_does_not_come_back_at_once_for_the_same_blocks(accelerator):
-    """Two requests share a block that is on the device, and load its state. The first of them gives
-    way to an older request, but the other still holds the block."""
+    """A request that gave way to an older one doesn't begin the same load again and again, while a
+    second request still holds the block that both share."""
     few = {"max_num_batched_tokens": 48, "max_model_len": 48, "num_gpu_blocks": 4}
     config = small("gdn", "flex", limits=few, num_cpu_blocks=16, num_states=1, num_cpu_states=8)
     engine = symbolic_engine(config)
@@ -227,8 +229,8 @@ def test_who_gave_way_does_not_come_back_at_once_for_the_same_blocks(accelerator
     "error", [RuntimeError("CUDA out of memory"), KeyboardInterrupt()], ids=repr
 )
 def test_a_step_that_raises_is_computed_anew(hybrid, optimizations, broken, error):
-    """The engine runs a part of a prompt, then a step in which one request decodes and one
-    begins."""
+    """A step that raises, in the model or in sampling, is computed again by the next call, with the
+    right answers and nothing left over. (The steps prefill a part, and decode beside a prefill.)"""
     limits = replace(hybrid.config.limits, max_num_batched_tokens=16)
     engine = hybrid.engine(optimizations, replace(hybrid.config, limits=limits))
     all_asked = [hybrid.asked(40, 1, max_tokens=3), hybrid.asked(5, 2, max_tokens=4)]
@@ -250,7 +252,8 @@ def test_a_step_that_raises_is_computed_anew(hybrid, optimizations, broken, erro
 
 @pytest.fixture
 def no_pinned_memory():
-    """Returns a patch under which descriptors of transfers find no room."""
+    """Returns a patch; while it is active, a transfer raises RuntimeError because there is no
+    pinned memory for its descriptors."""
 
     def refuse(capacity):
         raise RuntimeError("CUDA error: out of memory")
@@ -259,7 +262,8 @@ def no_pinned_memory():
 
 
 def test_who_could_not_begin_to_load_loses_nothing_and_nobody_else_does(hybrid, no_pinned_memory):
-    """A second request decodes meanwhile."""
+    """A request whose load can't begin stays waiting, and is loaded by a later step. Another
+    request, which decodes meanwhile, gets its right answer."""
     engine = hybrid.engine()
     all_asked = [hybrid.asked(5, 2, max_tokens=8), hybrid.asked(40, 1, max_tokens=3)]
     serve(engine, all_asked[1:])
@@ -317,8 +321,8 @@ def test_who_did_not_get_a_state_that_is_kept_gets_it_another_time(hybrid, optim
 
 @EACH_WAY
 def test_nobody_is_let_in_for_blocks_that_an_older_request_waits_for(accelerator, optimizations):
-    """A store holds the blocks. A request that took the free ones would have to give way in the
-    next step."""
+    """A younger request isn't admitted with blocks that an older one waits for while a store holds
+    the rest. It would have to give way in the next step."""
     few = {"num_gpu_blocks": 4, "max_model_len": 48, "max_num_batched_tokens": 20}
     engine = symbolic_engine(small("spans", limits=few, num_cpu_blocks=2), optimizations)
     prompts = [

@@ -74,7 +74,8 @@ class Day:
         self.right[name] = right_answer(self.engine.request(name), self.vocab_size)
 
     def stop_token(self, length: int) -> int:
-        """Returns the third token of the answer to a prompt of text."""
+        """Returns the third token of the answer to a text prompt of `length` tokens, which becomes
+        a stop token."""
         tokens = make_prompt(self.engine.config.model, length).tokens
         for _ in range(3):
             tokens.append(next_token(tokens, [], self.vocab_size))
@@ -100,7 +101,8 @@ class Day:
         self.hear(self.call(self.engine.run))
 
     def call(self, method):
-        """Calls the method, and again if it is interrupted."""
+        """Calls the method until it isn't interrupted, and returns its result. Counts the
+        interruptions."""
         while True:
             try:
                 with self.lines.traced():
@@ -133,7 +135,8 @@ def lived(pattern: str, sync_free: bool, lines: Lines) -> Day:
 
 @pytest.fixture(scope="module")
 def num_lines(accelerator):
-    """Returns a function that counts the lines of a day without interruptions."""
+    """Returns a function that takes (pattern, sync_free) and counts the lines that run in a day
+    without interruptions."""
     counted = {}
 
     def of(pattern, sync_free):
@@ -147,7 +150,8 @@ def num_lines(accelerator):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_the_day_is_a_hard_one(num_lines, pattern):
-    """The tests below mean little unless the day has preemptions and stop tokens."""
+    """A day has preemptions, a stop token and more than 2,000 lines. The tests below mean little
+    otherwise."""
     day = lived(pattern, True, Lines())
     assert day.engine.scheduler.num_preemptions > 0
     assert len(day.right["stops"]) < 12
@@ -167,7 +171,8 @@ def test_an_error_at_any_line_loses_nothing(num_lines, part, pattern, sync_free)
 
 
 def test_images_of_a_step_that_was_interrupted_are_nobody_elses(attention_only):
-    """The ranges have reached the device, and the host doesn't know."""
+    """A prompt of text isn't affected by the images of a step that was interrupted right after
+    their ranges had reached the device, unknown to the host."""
     engine = attention_only.engine()
     image = attention_only.asked(14, 1, [(2, 9)], max_tokens=2)
     ranges = engine.runner.backends["spans"].ranges.runner.prefix_ranges
@@ -188,7 +193,8 @@ def test_images_of_a_step_that_was_interrupted_are_nobody_elses(attention_only):
 
 
 WHERE = 40
-"""The number of places at which a day on the device is interrupted."""
+"""The number of places, evenly spread over its lines, at which a day on the device is
+interrupted."""
 
 
 @pytest.mark.deep(20)
@@ -202,15 +208,15 @@ def test_nor_is_anything_lost_on_a_device_with_graphs_loads_and_stores(hybrid, o
 
 @pytest.fixture(scope="module")
 def on_device(hybrid):
-    """Returns (lines of a day without interruptions, its answers)."""
+    """Returns (number of lines, answers) of a day on the device without interruptions."""
     answers = lived_on_device(hybrid.engine(), hybrid, lines := Lines())
     assert len({*map(tuple, answers)}) == 2, "the long one was answered twice, and alike"
     return lines.count, answers
 
 
 def lived_on_device(engine, setting, lines):
-    """Returns the answers, right or not: to a prompt, then to this prompt and a shorter one. In
-    between the device forgets the first prompt, and host memory does not."""
+    """Serves a long prompt, clears the engine's prefix cache, and serves the same prompt again with
+    a short one, with interruptions as `lines` says. Returns the three answers, right or not."""
     long, short = setting.asked(34, 1, max_tokens=2), setting.asked(5, 2, max_tokens=4)
     said = {}
 

@@ -17,7 +17,7 @@ from .symbolic_device import symbolic_engine
 pytestmark = pytest.mark.sim
 FEW = {"max_num_seqs": 3, "max_num_batched_tokens": 40, "max_model_len": 48, "num_gpu_blocks": 5}
 COUNTS = pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.deep)])
-"""The number of calls in each half: 10,000 calls in all in deep tests."""
+"""The number of calls in each half of a test. Deep tests make 10,000 calls in all."""
 
 
 @COUNTS

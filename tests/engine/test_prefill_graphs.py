@@ -23,7 +23,7 @@ def graphed(config):
 
 @pytest.fixture(scope="module")
 def crowded(accelerator):
-    """Returns a setting with 5 blocks, so that requests are preempted, share steps, and continue
+    """Returns a Setting with 5 blocks, in which requests are preempted, share steps, and continue
     from prefixes of other requests."""
     limits = {"num_gpu_blocks": 6, "max_num_batched_tokens": 40}
     return Setting.of(small(limits=limits, num_cpu_blocks=32), accelerator)
@@ -99,7 +99,8 @@ def test_prompts_in_a_graph_have_the_answers_of_the_reference(attention_only):
 def test_a_graph_of_many_tokens_chooses_for_no_more_rows_than_there_are_requests(
     attention_only, monkeypatch
 ):
-    """A graph must not sample for more rows than there are sampling parameters, also in warm-up."""
+    """A graph of 24 tokens samples for `max_num_seqs` rows only, also in its warm-up: there are no
+    sampling parameters for more."""
     choose, rows = PackedInputs.choose, []
 
     def noted(inputs, logits, *round):

@@ -15,7 +15,7 @@ SIZE = CONFIG.limits.block_size
 
 
 class HostMemory:
-    """Host memory with these blocks and states."""
+    """A stand-in for host memory that holds the blocks with these hashes, and these states."""
 
     def __init__(self, hashes, states=()):
         self.hashes, self.states = hashes, states
@@ -36,7 +36,8 @@ def request_of(num_tokens, images=(), first_patch=0):
 
 
 def cached(request, num_blocks):
-    """Returns a block manager that has the request's first blocks cached, and these blocks."""
+    """Returns (block manager, blocks): the request's first `num_blocks` blocks are cached in the
+    manager, but not held."""
     manager = BlockManager(8)
     blocks = manager.allocate(num_blocks)
     for block, name in zip(blocks, request.hashes, strict=False):

@@ -71,8 +71,8 @@ def test_a_wish_that_can_t_be_granted(engine, sampling, words):
 
 
 def without_addresses(value: object) -> str:
-    """Returns the value's text without addresses: equal in all processes, so that xdist's workers
-    agree."""
+    """Returns str(value) without memory addresses. Test ids are made of it, and have to be equal in
+    all of xdist's workers."""
     return re.sub(" at 0x[0-9a-f]+", "", str(value))
 
 

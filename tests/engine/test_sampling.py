@@ -14,7 +14,7 @@ EACH_WAY = pytest.mark.parametrize(
 
 
 def free_answer(setting, seed, max_tokens=8):
-    """Returns the answer to a request without sampling parameters."""
+    """Returns the reference's answer to prompt `seed` without further sampling parameters."""
     return setting.answer(setting.asked(12, seed, max_tokens=max_tokens))
 
 
@@ -104,7 +104,8 @@ def test_only_words_of_several_ids_need_what_was_said_before():
 
 
 def test_a_request_without_wishes_runs_ahead_beside_one_that_looks_back(attention_only):
-    """The host must know the first id of a bad word of two ids before it can forbid the second."""
+    """A request isn't slowed down by another one with a bad word of two ids. That one takes every
+    other step only, since the host must know the first id before it can forbid the second."""
     engine = attention_only.engine(ALL)
     free = free_answer(attention_only, 1)
     looks_back = attention_only.asked(12, 1, max_tokens=6, bad_words=[free[1:3]])
@@ -122,7 +123,8 @@ def test_a_request_without_wishes_runs_ahead_beside_one_that_looks_back(attentio
 
 
 def test_wishes_survive_a_preemption(attention_only):
-    """Two requests compete for three blocks, so one is preempted."""
+    """Bad words and log-probabilities of a request stay right when it is preempted. (Three requests
+    compete for three blocks.)"""
     config = attention_only.config
     crowded = replace(config, limits=replace(config.limits, num_gpu_blocks=4))
     engine = attention_only.engine(ALL, crowded)

@@ -20,15 +20,16 @@ def engine_of(*pattern, num_gpu_blocks=28, budget=64, **changes):
 
 
 def add_tokens(engine, num_tokens, seed=0, images=(), **sampling):
-    """Adds a request and returns it."""
+    """Adds a request with a made-up prompt of `num_tokens` tokens, and returns the engine's
+    request."""
     prompt = make_prompt(engine.config.model, num_tokens, images, seed)
     sampling = SamplingParams(**sampling)
     return engine.request(engine.add_request(prompt.tokens, sampling, images=images))
 
 
 def parts_of(engine):
-    """Runs until no request is left. Returns each step's positions of each request, in batch
-    order."""
+    """Runs until no request is left. Returns for each step {request id: positions that it
+    computed}, in batch order."""
     steps = []
     run = engine.runner.run
 
@@ -66,7 +67,8 @@ def test_what_ends_in_quiet_steps_the_next_step_reports():
 
 
 def test_steps_of_drafts_reach_as_far_as_the_device_may_be():
-    """The symbolic device checks how far they reach."""
+    """Steps with drafts give the right answers. The symbolic device also checks their lengths,
+    which the host knows only as an upper limit."""
     engine = engine_of(num_drafts=2, capture_sizes=(4,))
     requests = [add_tokens(engine, 5 + seed, seed, max_tokens=9) for seed in range(2)]
     engine.run()
@@ -178,7 +180,8 @@ def test_a_preempted_request_goes_on_from_what_it_has_said():
 
 
 def test_a_preempted_request_waits_until_its_last_token_is_known():
-    """The request may restart in a different slot, which doesn't have that token."""
+    """A preempted request isn't scheduled while its last token is in flight: it may restart in a
+    different slot, which doesn't have that token."""
     engine = engine_of(num_gpu_blocks=4)
     first, second = (add_tokens(engine, length, length, max_tokens=4) for length in (30, 15))
     engine.step()
@@ -212,7 +215,8 @@ def test_a_request_that_was_served_before_computes_its_last_token_only():
 
 
 def test_answers_are_found_too():
-    """A chat continues from the last answer."""
+    """A request that continues an earlier prompt and its answer, as a chat does, finds the prompt's
+    cached prefix."""
     engine = engine_of(*STATES)
     first = add_tokens(engine, 30, max_tokens=4)
     engine.run()

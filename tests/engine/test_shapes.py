@@ -30,7 +30,8 @@ def setting(request, accelerator):
 
 @pytest.mark.parametrize("optimizations", [ALL, NONE], ids=str)
 def test_a_model_of_this_shape_answers_as_the_reference_does(setting, optimizations):
-    """The first request is longer than the window, and runs twice."""
+    """A model of this shape gives the reference's answers. The first request is longer than the
+    attention window, and runs again from its cached prefix."""
     engine = setting.engine(optimizations)
     images = [(4, 12)] if setting.config.model.num_layers_of("spans") else []
     first, second = setting.asked(30, 1, images, max_tokens=4), setting.asked(9, 2, max_tokens=3)

@@ -29,7 +29,8 @@ def prompts(setting, lengths=(9, 4, 17, 6, 12)):
 
 
 def waits(accelerator, run):
-    """Returns the result of `run`, and the file of each wait once `run` is warmed up."""
+    """Returns (result of `run`, file names of the lines at which the host waited). On a GPU `run`
+    is warmed up by a first call."""
     if not accelerator.modelled:
         run()
     accelerator.synchronize()
@@ -42,7 +43,8 @@ def waits(accelerator, run):
 
 @pytest.mark.sim
 def test_token_types_of_a_pooling_model(accelerator, pooling):
-    """The requests need two steps: those without room in the first step run in the next."""
+    """A pooling model's result is the same with sync_free's token types, where the host doesn't
+    wait, and without, where it waits seven times. (The requests need two steps.)"""
     starts = {0: 3, 2: 0, 4: 12}
     found = {}
     for optimizations in (ALL, BEFORE):
@@ -62,7 +64,8 @@ def test_pooled_texts_are_those_of_the_reference(accelerator):
 
 
 def test_a_token_of_the_second_text_is_embedded_as_such(accelerator, pooling):
-    """A model with the type's embedding already added gives the expected result."""
+    """Tokens from `start` on get the embedding of the second text: a start of 0 equals a model with
+    this embedding added to all tokens, and a start at the end changes nothing."""
     text = prompts(pooling)[:1]
     other = Model(pooling.config, accelerator.device)
     other.embedding = pooling.model.embedding + pooling.model.token_types[1]

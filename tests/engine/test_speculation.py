@@ -35,7 +35,7 @@ def setting(accelerator):
 
 
 def again_and_again(setting, length, seed, **sampling):
-    """Returns a request whose prompt repeats a few tokens."""
+    """Returns a request whose prompt of `length` tokens repeats five tokens."""
     few = setting.asked(5, seed, **sampling)
     tokens = (few.prompt.tokens * length)[:length]
     return Asked(Prompt(tokens, []), few.sampling)
@@ -47,7 +47,8 @@ def by_chance(setting, length, seed, **sampling):
 
 
 def all_wishes(setting):
-    """Returns greedy and random requests with all sampling parameters, and with images."""
+    """Returns nine requests, greedy and random, that use all sampling parameters; one has an
+    image."""
     free = setting.answer(setting.asked(12, 1, max_tokens=8))
     return [
         setting.asked(12, 1, max_tokens=14),
@@ -64,7 +65,7 @@ def all_wishes(setting):
 
 @pytest.fixture(scope="module")
 def without(setting):
-    """Returns the outputs of all requests without speculation."""
+    """Returns the engine's outputs for all_wishes() without speculation."""
     return serve(setting.engine(ALL, drafting(setting.config, 0)), all_wishes(setting))
 
 
@@ -105,8 +106,8 @@ def test_so_they_are_with_any_number_of_drafts_and_prompts_in_graphs(setting, wi
 @pytest.mark.parametrize("optimizations", [NONE, ALL], ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_so_they_are_for_requests_that_share_blocks_and_give_way(accelerator, optimizations, seed):
-    """Prompts run in parts, prefixes are on the device and in host memory, and all share 5
-    blocks."""
+    """Answers with speculation are right for requests that share 5 blocks, run prompts in parts,
+    reuse prefixes and are preempted."""
     limits = {"num_gpu_blocks": 6, "max_num_batched_tokens": 40}
     setting = Setting.of(small("spans", limits=limits, num_cpu_blocks=32), accelerator)
     all_asked = [
@@ -121,7 +122,8 @@ def test_so_they_are_for_requests_that_share_blocks_and_give_way(accelerator, op
 @pytest.mark.sim
 @pytest.mark.parametrize("sync_free", [True, False], ids=["sync_free", "as it was"])
 def test_a_steady_step_with_drafts_waits_for_nothing(accelerator, attention_only, sync_free):
-    """The version before the change waits at its uploads, and in ngram.py only for new requests."""
+    """The host waits for nothing in a steady step with drafts and sync_free on. With sync_free off
+    it waits at each upload, and in ngram.py only if there are new requests."""
     optimizations = ALL if sync_free else WITHOUT["sync_free"]
     engine = attention_only.engine(optimizations, drafting(attention_only.config))
     for number in range(4):
@@ -151,7 +153,8 @@ def test_a_steady_step_with_drafts_waits_for_nothing(accelerator, attention_only
 
 
 def test_accepted_drafts_are_counted_and_spare_steps(attention_only):
-    """A step yields one token, and one more for each draft that was right."""
+    """The number of accepted drafts is right: each step yields one token, and one more for each
+    accepted draft."""
     engine = attention_only.engine(WITHOUT["sync_free"], drafting(attention_only.config))
     asked = again_and_again(attention_only, 18, 2, max_tokens=20)
     request = engine.request(add(engine, asked))
@@ -177,15 +180,16 @@ def test_a_step_of_drafts_has_as_many_tokens_of_each_request(attention_only):
 
 
 def test_what_was_drafted_is_in_the_cache_for_what_follows(attention_only):
-    """The prompt is short, so nearly everything that a token sees was a draft or an answer."""
+    """Accepted drafts are in the KV cache for the tokens after them: the answer is right although
+    its prompt has only two tokens."""
     engine = attention_only.engine(WITHOUT["sync_free"], drafting(attention_only.config))
     asked = attention_only.asked(2, 7, max_tokens=10)
     assert tokens_of(serve(engine, [asked])) == attention_only.answers([asked])
 
 
 def test_only_requests_with_penalties_are_counted(accelerator, attention_only):
-    """The tables record the tokens of every request, but count them only for requests with
-    penalties."""
+    """Prompt tokens are counted only for requests with penalties; the tables record the tokens of
+    every request."""
     engine = attention_only.engine(ALL, drafting(attention_only.config))
     for number, wishes in enumerate(({}, {"presence_penalty": 0.5})):
         add(engine, attention_only.asked(5, number, **wishes))
@@ -197,8 +201,8 @@ def test_only_requests_with_penalties_are_counted(accelerator, attention_only):
 
 
 def drafts_of(said, end):
-    """Returns the drafts by NumPy: the tokens after the last place of the longest match with the
-    end."""
+    """Returns the NUM_DRAFTS drafts of a request with the tokens `said`, by plain Python: what
+    followed the longest earlier match with its end. NO_DRAFT from `end` on, or without a match."""
     best = (0, 0)
     for place in range(1, len(said)):
         alike = 0
@@ -216,8 +220,8 @@ def drafts_of(said, end):
 
 
 def test_drafts_and_the_step_that_tries_them_are_as_numpy_has_them(accelerator):
-    """The step has five requests, and an empty sixth row. Only the device knows the second one's
-    length."""
+    """The kernels that propose drafts and lay out the next step agree with NumPy, for five requests
+    and an empty sixth row. Only the device knows the second one's length."""
     random, device, page, slots = np.random.default_rng(3), accelerator.device, 16, 6
     lengths = [1, 9, 30, 47, 22]
     said = [random.integers(3, size=length).tolist() for length in lengths]

@@ -19,8 +19,8 @@ def setting(accelerator):
 
 @pytest.fixture(scope="module")
 def steps(accelerator, setting):
-    """Returns a function that maps optimisations to timelines of a step with the beginnings of two
-    prompts, images in both, of the step with their ends, and of a decode step."""
+    """Returns a function that takes optimisations and returns three timelines: of a step with the
+    beginnings of two prompts with images, of the step with their ends, and of a decode step."""
     recorded = {}
 
     def of(optimizations):
@@ -156,7 +156,8 @@ def test_without_offload_triton_steps_are_the_same(steps):
 
 
 def load_of_a_prefix(accelerator, hybrid, optimizations):
-    """Records the load of two blocks and of the state after them."""
+    """Serves a prompt, clears the prefix cache, and serves it again. Returns the counts of the
+    second time's load: two blocks and the state after them."""
     engine = hybrid.engine(optimizations)
     asked = hybrid.asked(40, max_tokens=1)
     (before,) = serve(engine, [asked])

@@ -27,7 +27,7 @@ def row(name, tokens, blocks, slot, positions, samples=True, generated=(), num_s
 
 
 def prefills():
-    """Returns a batch with all rows, so that every input is written."""
+    """Returns a batch of prefills that fills all rows, so that every input is written."""
     rows = [
         row(str(slot), [slot + 1] * 16, [slot + 1], slot, range(16)) for slot in reversed(range(S))
     ]
@@ -35,7 +35,8 @@ def prefills():
 
 
 def decodes():
-    """Returns a batch of two decodes: the host knows the last token of the second one only."""
+    """Returns a batch of two decodes; of the second one's last token the host knows the value, of
+    the first one's it doesn't."""
     return StepBatch.of(
         [
             row("a", [9] * 17, [3, 5], 2, range(18, 19), generated=[7], num_sampled=2),
@@ -45,7 +46,7 @@ def decodes():
 
 
 def choose(inputs, tokens):
-    """Checks that `inputs` choose these tokens from logits that favour them."""
+    """Checks that `inputs` sample these tokens from logits that favour them."""
     logits = torch.zeros(len(tokens), VOCABULARY)
     logits[range(len(tokens)), list(tokens)] = 1.0
     assert inputs.choose(logits.to(inputs.device)).tolist() == list(tokens)
@@ -71,7 +72,8 @@ def test_behind_a_batch_are_requests_and_tokens_of_nobody(accelerator, inputs_cl
 
 @EACH_WAY
 def test_at_first_nobody_is_there(accelerator, inputs_class):
-    """A graph is warmed up with these inputs."""
+    """New inputs on the device contain no request: all slots, lengths and sources are empty. A
+    graph is warmed up with these inputs."""
     inputs = inputs_class(CONFIG.limits, VOCABULARY, accelerator.device)
     assert {*inputs.slots.tolist()} == {NO_SLOT}
     assert {*inputs.slot_mapping.tolist()} == {-1}
@@ -121,7 +123,8 @@ def test_wishes_are_the_numbers_of_those_who_wish():
 
 
 def test_steps_that_are_queued_together_don_t_share_an_upload(accelerator):
-    """More steps are queued than the ring has buffers, while the device is busy."""
+    """Steps that are queued while the device is busy keep their own inputs, even if there are more
+    of them than upload buffers in the ring."""
     inputs = PackedInputs(CONFIG.limits, VOCABULARY, accelerator.device)
     batches = [prefills(), decodes(), prefills(), decodes()]
     with debubble.record(accelerator) as timeline:

@@ -22,7 +22,7 @@ SHORT = SamplingParams(max_tokens=TOKENS)
 
 
 class Words:
-    """A tokenizer whose words are ids."""
+    """A stand-in for a tokenizer: text is ids separated by spaces."""
 
     stop_tokens = ()
 
@@ -38,7 +38,8 @@ def streamed(engine, prompt, sampling=SHORT):
 
 
 def quick_engine():
-    """Returns an engine whose device computes a rule instead of a model."""
+    """Returns an engine on the symbolic device, which computes the next token by a rule instead of
+    a model."""
     return symbolic_engine(small("spans", limits={"num_gpu_blocks": 9}), Optimizations())
 
 
@@ -60,7 +61,7 @@ def check_nothing_is_left(engine):
 
 @pytest.fixture
 def threads():
-    """Returns threads that switch far more often than Python's usually do."""
+    """Returns an executor of 4 threads, while Python switches between threads every microsecond."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     with ThreadPoolExecutor(4) as threads:
@@ -111,7 +112,8 @@ def test_an_error_in_one_thread_is_not_another_threads(threads):
 
 
 def interrupted(lines, use):
-    """Uses an engine, with an error at one line. Checks that nothing is left, and that the next
+    """Calls `use` with a new engine that also has another request, and raises an error where
+    `lines` says. Checks that the other request is answered, that nothing is left, and that the next
     call is right."""
     engine = quick_engine()
     prompt = prompt_of(engine, 20)
@@ -158,7 +160,8 @@ def test_a_call_that_is_interrupted_at_any_line_leaves_nothing(accelerator, use,
 
 @pytest.mark.sim
 def test_a_call_that_is_interrupted_where_a_line_first_runs_leaves_a_usable_engine(accelerator):
-    """Tries each line of the code once, also outside deep runs, which try each run of each line."""
+    """An engine is usable after Ctrl-C at any line of a call, tried once for each line at its first
+    run. (Deep tests try each run of each line.)"""
     interrupted(lines := Lines(), use_generate)
     for line in lines.first.values():
         interrupted(Lines(KeyboardInterrupt(f"at line {line}"), [line]), use_generate)

@@ -24,8 +24,8 @@ BEFORE_AND_AFTER = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def setting(accelerator):
-    """Returns a model with a layer of each kind, so that a step uses pinned_h2d, sync_free, gdn and
-    flex_graph."""
+    """Returns a Setting whose model has a layer of each kind, so that a step uses pinned_h2d,
+    sync_free, gdn and flex_graph."""
     return Setting.of(small("gdn", "flex", "spans"), accelerator)
 
 

@@ -17,19 +17,19 @@ from solutions.sync_free.packed.conv_metadata import PAD_SLOT
 
 TABLES = ["host", "device", None]
 COMPUTED_BEFORE = 5
-"""The tokens computed before of a request that continues from a state."""
+"""The number of tokens that were computed before, for a request that continues from a state."""
 
 
 @dataclass(frozen=True)
 class Requests:
-    """The requests of a batch, in its order, padding included. `slots` has as many columns for
-    each."""
+    """The requests of a batch as lists, one entry for each request in the batch's order, padding
+    included. All lists in `slots` have the same length."""
 
     query_lens: list[int]
     computed: list[int]
     slots: list[list[int]]
     drafts: list[int]
-    """The draft tokens of each request; -1 for a request that isn't speculative."""
+    """The number of draft tokens of each request; -1 for a request that isn't speculative."""
     accepted: list[int]
 
     @classmethod
@@ -88,7 +88,8 @@ class Requests:
         )
 
     def speculation(self, accelerator) -> dict[str, torch.Tensor]:
-        """Returns `build`'s further arguments, by name; none if no request is speculative."""
+        """Returns {name: tensor} with the further arguments of `build` for draft tokens; empty if
+        no request is speculative."""
         if max(self.drafts, default=-1) < 0:
             return {}
         return {
@@ -120,7 +121,8 @@ def make_batch(
 
 
 def speculation(accelerator, drafts: Sequence[int], padding: int = 0) -> dict[str, torch.Tensor]:
-    """Returns `num_accepted_tokens` and `num_decode_draft_tokens_cpu` for such a batch, by name."""
+    """Returns {"num_accepted_tokens", "num_decode_draft_tokens_cpu"}: the further arguments of
+    `build` for a batch of `make_batch` with these drafts and padding."""
     query_lens = [1 + max(draft, 0) for draft in drafts]
     return Requests.of(query_lens, drafts=drafts, padding=padding).speculation(accelerator)
 
@@ -150,7 +152,8 @@ def call_of(
     tables: str | None = "host",
     ring: StagingRing | None = None,
 ) -> Callable[[], GDNAttentionMetadata]:
-    """Returns a call of `build` whose inputs are on the device already."""
+    """Returns a function without arguments that builds the requests' metadata; its inputs are on
+    the device already."""
     builder = GDNAttentionMetadataBuilder(accelerator.device, tables, ring)
     common, given = requests.common(accelerator), requests.speculation(accelerator)
     return lambda: builder.build(common, **given)

@@ -12,7 +12,7 @@ MODEL = {"heads": (4, 8), "sizes": (128, 128)}
 
 
 def run(sequences, made_on="host", tables=None, starts=None, **options):
-    """Returns (o, final states)."""
+    """Runs the chunked gated delta rule on these sequences, and returns (o, final states)."""
     rows, offsets = sequences.tables(made_on) if tables is None else tables
     given = {
         "output_final_state": True,
@@ -24,7 +24,8 @@ def run(sequences, made_on="host", tables=None, starts=None, **options):
 
 
 def expect_right(sequences, made_on="host", states=None, dtype=torch.float32, **options):
-    """Checks that outputs and final states are those of the definition."""
+    """Runs the chunked rule, and checks that outputs and final states are those of the
+    definition."""
     o, final = run(sequences, made_on, initial_state=states, **options)
     l2norm = options.pop("use_qk_l2norm_in_kernel", False)
     right, right_states = sequences.expected(states, l2norm=l2norm, **options)

@@ -19,8 +19,8 @@ def tables_of(lengths, chunk_size):
 
 
 def expect_tables(tables, lengths, chunk_size, num_rows=None):
-    """Checks the tables of these lengths. With `num_rows` the table is this long, and ends with
-    rows that are no chunk."""
+    """Checks the types and contents of chunk tables for sequences of these lengths. If `num_rows`
+    is given, chunk_indices has as many rows, and ends with rows [-1, -1] that are no chunk."""
     rows, offsets = tables_of(lengths, chunk_size)
     empty = 0 if num_rows is None else num_rows - len(rows)
     assert tables.chunk_indices.dtype.itemsize == 4

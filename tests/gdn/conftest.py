@@ -6,9 +6,9 @@ import torch
 
 @pytest.fixture(autouse=True, scope="module")
 def nobody_imports_the_peer():
-    """Checks that no test imported the peer. The peer imports PyTorch's compiler, which makes
-    distributions trust their parameters from then on: one wait less in their users. So a test runs
-    the peer in a process of its own."""
+    """Checks after each module that no test imported the peer library in this process. The peer
+    imports PyTorch's compiler, after which distributions don't check their parameters, so their
+    users wait once less. Tests run the peer in a process of its own."""
     before = torch.distributions.Distribution._validate_args
     yield
     assert torch.distributions.Distribution._validate_args is before, "a test imported the peer"

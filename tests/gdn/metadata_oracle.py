@@ -28,13 +28,14 @@ DTYPES = {
     "spec_token_indices": torch.int64,
     "non_spec_token_indices": torch.int64,
 }
-"""The dtypes of the metadata's tensors."""
+"""The dtype of each tensor of the metadata, by name."""
 
 
 def expect_metadata(
     accelerator, found: GDNAttentionMetadata, requests: Requests, tables: str | None
 ) -> None:
-    """Checks that `found` is the metadata of these requests, by a builder with these tables."""
+    """Checks that `found` is the right metadata for these requests. `tables` says where its builder
+    makes the chunk tables: on the "host", on the "device", or not at all (None)."""
     counts, lists = expected(requests)
     assert {name: getattr(found, name) for name in counts} == counts
     conv_chunks = lists.pop("conv_chunks")
@@ -76,8 +77,8 @@ def expect_conv_metadata(
 
 
 def expected(requests: Requests) -> tuple[dict[str, int], dict[str, list | None]]:
-    """Returns (counts, tensors as lists). `conv_chunks` has the (sequence, offset) of each
-    chunk."""
+    """Returns ({name: count}, {name: expected list or None}) of the metadata. The list
+    "conv_chunks" has the (sequence, offset) of each chunk of the convolution."""
     rows = range(len(requests.query_lens))
     speculative = [row for row in rows if requests.drafts[row] >= 0]
     others = [row for row in rows if requests.drafts[row] < 0]
@@ -150,6 +151,6 @@ def of_speculative(requests: Requests, rows: list[int]) -> dict[str, list]:
 
 
 def places(requests: Requests, rows: list[int]) -> list[int]:
-    """Returns the places of these requests' tokens in the batch."""
+    """Returns the indices in the batch of all tokens of the requests in these rows."""
     starts = requests.starts
     return [place for row in rows for place in range(starts[row], starts[row + 1])]

@@ -23,8 +23,8 @@ AROUND_A_CHUNK = [1, 63, 64, 0, 65]
 
 @dataclass(frozen=True)
 class Sequences:
-    """The inputs of sequences on the device. Keys and queries have length one unless made
-    otherwise."""
+    """The delta rule's inputs for several sequences, on the device: q, k, v, g and beta of all
+    tokens. Keys and queries have length one unless made otherwise."""
 
     lengths: list[int]
     q: torch.Tensor
@@ -44,8 +44,8 @@ class Sequences:
         normalized: bool = True,
         seed: int = 7,
     ) -> Sequences:
-        """Returns random sequences. `heads` are the numbers of key and value heads; `sizes` are the
-        sizes of a key and of a value."""
+        """Returns random inputs for sequences of these lengths. `heads` is (number of key heads,
+        number of value heads); `sizes` is (size of a key, size of a value)."""
         generator = torch.Generator().manual_seed(seed)
         numbers = lambda *shape: torch.randn(1, sum(lengths), *shape, generator=generator)
         (num_heads, num_value_heads), (key_size, value_size) = heads, sizes
@@ -79,7 +79,8 @@ class Sequences:
         return replace(self, **{name: value.to(device) for name, value in self.args.items()})
 
     def tables(self, made_on: str | None) -> ChunkTables:
-        """Returns the tables of these sequences; both are None if `made_on` is None."""
+        """Returns the chunk tables of these sequences, made on the "host" or on the "device"; both
+        are None if `made_on` is None."""
         if made_on is None:
             return ChunkTables(None, None)
         if made_on == "host":
@@ -91,15 +92,15 @@ class Sequences:
         return slice(self.starts[n], self.starts[n + 1])
 
     def in_order(self, order: Sequence[int]) -> Sequences:
-        """Returns the same sequences in a different order."""
+        """Returns the same sequences in the order `order` of their indices."""
         gather = lambda x: torch.cat([x[:, self.rows(n)] for n in order], 1)
         lengths = [self.lengths[n] for n in order]
         changed = {name: gather(value) for name, value in self.args.items()}
         return replace(self, lengths=lengths, **changed)
 
     def in_one_projection(self, offset: int = 0) -> Sequences:
-        """Returns the same numbers with q, k and v side by side in the rows of one tensor, and beta
-        in the rows of another. Their first `offset` rows belong to other tokens."""
+        """Returns the same inputs as views of two tensors: q, k and v are parts of each row of one,
+        beta is a part of the rows of the other. Both begin with `offset` rows of NaN."""
 
         def side_by_side(*parts: torch.Tensor) -> tuple[torch.Tensor, ...]:
             rows = torch.cat([part.flatten(2) for part in parts], 2)
@@ -114,19 +115,20 @@ class Sequences:
         return replace(self, q=q, k=k, v=v, beta=beta)
 
     def states(self, count: int | None = None, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Returns random states, by default one for each sequence."""
+        """Returns `count` random states on the device, by default one for each sequence."""
         generator = torch.Generator().manual_seed(11)
         count = len(self.lengths) if count is None else count
         values = torch.randn(count, *self.state_shape, generator=generator)
         return values.to(dtype).to(self.q.device)
 
     def expected(self, states: torch.Tensor | None = None, **changes):
-        """Returns (o, final states) in float32 on the CPU."""
+        """Returns the right (o, final states) in float32 on the CPU, computed by the recurrence.
+        `changes` are its other arguments."""
         return recurrence(**self.args, initial_state=states, cu_seqlens=self.starts, **changes)
 
 
 def expect_close(found: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> None:
-    """Checks that the error is within the tolerance of inputs of `dtype`."""
+    """Checks that the relative error of `found` is within the tolerance for inputs of `dtype`."""
     assert found.shape == right.shape
     error = relative_error(found, right)
     assert error < TOLERANCE[dtype], f"relative error {error:.1e}"

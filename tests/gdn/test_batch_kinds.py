@@ -29,7 +29,8 @@ def test_any_batch_and_the_host_says_what_the_device_says(accelerator, requests)
 
 @IN_ALL_WAYS
 def test_hundreds_of_requests_of_all_kinds(accelerator, tables):
-    """The requests' mask needs several words of bits, in an order that doesn't repeat."""
+    """The metadata of 300 requests of all kinds is right: their mask has several words of bits, in
+    an order that doesn't repeat."""
     generator = torch.Generator().manual_seed(3)
     drafts = torch.randint(-3, 4, (300,), generator=generator).clamp(min=-1).tolist()
     lengths = torch.randint(1, 140, (300,), generator=generator).tolist()
@@ -63,7 +64,8 @@ def test_4_decodes_and_prefills_of_64_and_5(accelerator, tables):
 
 @IN_ALL_WAYS
 def test_a_prompt_of_one_token_is_no_decode(accelerator, tables):
-    """The prompt has no state to continue from: its slot holds a different request's state."""
+    """A prompt of one token without computed tokens counts as a prefill, not as a decode: its slot
+    holds a different request's state, from which it must not continue."""
     metadata = build(accelerator, Requests.of([1, 1, 1], computed=[4, 0, 4]), tables)
     assert (metadata.num_decodes, metadata.num_prefills) == (1, 2)
     assert metadata.prefill_has_initial_state.tolist() == [False, True]

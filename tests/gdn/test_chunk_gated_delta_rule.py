@@ -27,8 +27,8 @@ GRID = [
     *((num_seqs, MODEL["heads"], dtype) for num_seqs, dtype in product([1, 5], TOLERANCE)),
     (257, (2, 4), torch.bfloat16),
 ]
-"""The cases of the grid. 257 sequences use half the heads, since their states are compared in
-float64."""
+"""The (number of sequences, heads, dtype) of the grid's cases. 257 sequences have half the heads,
+since their states are compared in float64."""
 
 
 @pytest.mark.gpu
@@ -47,8 +47,8 @@ def test_heads_as_large_as_a_models(accelerator, num_seqs, heads, dtype, state_d
 @pytest.mark.gpu
 @pytest.mark.parametrize("lengths", [[8192], [1024, 7168], [64] * 128, [1] * 7 + [8185]], ids=len)
 def test_the_batches_that_are_measured(accelerator, lengths):
-    """The test uses two value heads of the model's size, since the definition takes a step for each
-    of 8192 tokens."""
+    """The batches of the benchmark, with 8192 tokens, are right. The test uses two value heads of
+    the model's size, since the recurrence takes a step for each token."""
     sequences = Sequences.random(accelerator, lengths, (1, 2), (128, 128), torch.bfloat16)
     right, right_states = sequences.expected()
     for made_on in TABLES:
@@ -78,7 +78,8 @@ def test_heads_of_any_size(accelerator, sizes):
 
 @pytest.mark.parametrize("lengths", [[0], [0, 0], [1], [C - 1], [C], [C + 1], [0, 1, 0]], ids=str)
 def test_trap_7_the_smallest_batches(accelerator, lengths):
-    """A sequence without tokens ends in its initial state."""
+    """Batches of no, one and about one chunk's tokens are right; the final state of a sequence
+    without tokens is its initial state."""
     sequences = Sequences.random(accelerator, lengths, heads=(1, 1))
     for made_on in TABLES:
         expect_right(sequences, made_on, sequences.states())
@@ -111,7 +112,8 @@ def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm):
 @pytest.mark.parametrize("offset", [0, 3])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_parts_of_a_projection_of_more_tokens(accelerator, dtype, offset):
-    """The prefills of a batch are such parts of a projection, after `offset` decodes."""
+    """Inputs that are parts of a larger projection give the same numbers as contiguous ones. The
+    prefills of a batch are such parts, after `offset` decodes."""
     sequences = Sequences.random(accelerator, [3, 5], dtype=dtype)
     parts = sequences.in_one_projection(offset)
     assert not parts.q.is_contiguous()
@@ -134,7 +136,8 @@ STRONG = {
 @pytest.mark.parametrize("strong", STRONG.values(), ids=STRONG)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_a_gate_that_forgets_everything(accelerator, dtype, strong, gate):
-    """The ordinary gates after it stay as precise as half types, also where only they are left."""
+    """Outputs are right if some gates are so negative that they forget everything: the ordinary
+    gates after them keep the precision of half types."""
     sequences = Sequences.random(accelerator, [130, 3, 66], heads=(1, 1), dtype=dtype)
     sequences.g[:, strong] = torch.full_like(sequences.g[:, strong], gate)
     o, final = run(sequences, initial_state=sequences.states())
@@ -145,8 +148,8 @@ def test_a_gate_that_forgets_everything(accelerator, dtype, strong, gate):
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_identical_keys_that_replace_all_there_is(accelerator, dtype):
-    """Each token removes everything that the token before it wrote. Rounding leaves some of it,
-    relative to outputs that are much smaller than what cancels."""
+    """The error is at most 8 times the usual tolerance if all keys are equal: each token then
+    removes what the token before it wrote, and rounding leaves some of it."""
     sequences = Sequences.random(accelerator, [129], heads=(1, 1), dtype=dtype)
     same = replace(
         sequences,
@@ -168,7 +171,7 @@ def test_keys_longer_than_one(accelerator, dtype):
 
 
 BROKEN = slice(3, 4)
-"""The place of the broken token: the second token of the second sequence, which has one more chunk
+"""The row of the broken token: the second token of the second sequence, which has one more chunk
 after it."""
 
 
@@ -193,7 +196,8 @@ def test_nan_stays_in_its_sequence_and_is_seen_there(accelerator, name):
 
 
 def test_sequences_know_nothing_of_one_another(accelerator):
-    """A sequence gives exactly the same numbers in a different order."""
+    """A sequence's outputs and final state are exactly the same if the sequences are in a different
+    order."""
     sequences = Sequences.random(accelerator, [1, 66, 0, 64, 5], heads=(1, 1))
     order = [3, 0, 4, 2, 1]
     states, other = sequences.states(), sequences.in_order(order)
@@ -230,7 +234,8 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_gates_of_any_size_in_any_order(accelerator, dtype, kind, seed):
-    """The results are compared with the recurrence in float64 on the same rounded inputs."""
+    """Outputs are right for random gates of very different sizes in any order, compared with the
+    recurrence in float64 on the same rounded inputs."""
     sequences = Sequences.random(accelerator, [70, 1, 19], heads=(1, 1), dtype=dtype)
     random = torch.Generator().manual_seed(seed)
     shape = sequences.g.shape

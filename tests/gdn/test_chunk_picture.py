@@ -28,7 +28,8 @@ lengths_and_chunk_size = (
 
 
 def row(figure, top, opacity=1.0):
-    """Returns [(left, width, colour)] of the boxes at height `top`, left to right."""
+    """Returns [(left, width, colour)] of the boxes at height `top` with this opacity, left to
+    right."""
     return [
         (box.left, box.right - box.left, box.colour)
         for box in boxes(figure, top)

@@ -48,7 +48,8 @@ def test_the_host_returns_at_once(accelerator, lengths, made_on):
 
 
 def test_overlapped_calls_each_go_on_from_the_last_states(accelerator):
-    """Two sequences take steps in one pool, and nothing is read before all steps are queued."""
+    """Calls that are queued one after another continue from each other's states in one pool.
+    Nothing is read before all calls are queued."""
     steps, device = 16 if accelerator.modelled else claims.OVERLAPPED_CALLS, accelerator.device
     whole = Sequences.random(accelerator, [steps, 2 * steps], heads=(1, 1), sizes=(16, 16))
     of_two = [torch.tensor([n, steps + 2 * n, steps + 2 * n + 1]) for n in range(steps)]
@@ -73,8 +74,8 @@ def test_overlapped_calls_each_go_on_from_the_last_states(accelerator):
 
 
 def test_a_captured_call_is_replayed_with_other_lengths(accelerator):
-    """The tables are made on the device, in buffers that stay, and slots and flags are read there
-    too."""
+    """A captured call gives the right outputs and states when it is replayed with other lengths,
+    slots and flags: all are read on the device, and the tables are made there."""
     sequences, device = Sequences.random(accelerator, [70, 0, 60], heads=(1, 1)), accelerator.device
     pool, starts = pool_of(sequences), sequences.cu_seqlens
     slots, flags = integers(device, [0, 1, 2]), flags_on(accelerator, [True] * 3)
@@ -112,8 +113,8 @@ def test_a_captured_call_is_replayed_with_other_lengths(accelerator):
 
 @pytest.mark.gpu
 def test_no_batch_of_a_service_is_compiled_anew(accelerator, monkeypatch):
-    """Lengths and offsets of tokens compile nothing new: there is one kernel for few chunks and one
-    for many."""
+    """No batch compiles a kernel again, once batches of few and of many chunks have run: lengths
+    and offsets are not specialised on."""
     compiled = []
     note = lambda **of: compiled.append(of["repr"])
 

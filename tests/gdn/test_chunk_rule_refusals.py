@@ -146,7 +146,8 @@ def test_what_does_not_fit_is_refused(accelerator, message):
 
 @pytest.mark.parametrize("message", BAD_TOKENS | BAD_STATES)
 def test_nothing_is_made_for_what_is_refused(accelerator, message):
-    """Missing starts and tables are not made either."""
+    """A refused call queues nothing on the device, not even the starts and tables that it would
+    have to make."""
     args = arguments_of(accelerator)
     args |= {"chunk_indices": None, "chunk_offsets": None} | BAD_ARGUMENTS[message](args)
     call = lambda: chunk_gated_delta_rule(**args)

@@ -25,7 +25,8 @@ def test_states_of_either_type_with_gaps_between_them(accelerator, dtype):
 @pytest.mark.parametrize("made_on", ["host", None])
 @pytest.mark.parametrize("end", [70, 5000])
 def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, end, made_on):
-    """The host can't check starts that are on the device."""
+    """A last sequence whose end lies beyond the tokens is computed as if it ended at the last
+    token. The host can't check starts that are on the device."""
     sequences = Sequences.random(accelerator, [3, 66])
     states, starts = sequences.states(), integers(accelerator.device, [0, 3, end])
     tables = sequences.tables(made_on)
@@ -38,7 +39,7 @@ def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, e
 SLOTS = [5, -1, 2, NUM_SLOTS, 4, 0, 2**31 - 1, -(2**31)]
 HAS_STATE = [True, True, False, True, False, True, False, False]
 IN_POOL = [3, 2, 65, 1, 0, 2, 1, 2]
-"""Lengths of sequences in a pool. The fifth sequence has a slot and no tokens."""
+"""The lengths of the sequences in a pool. The fifth one has a slot, but no tokens."""
 
 
 @pytest.mark.parametrize("flags", [None, HAS_STATE], ids=["all go on", "some start anew"])
@@ -74,7 +75,8 @@ def test_a_sequence_without_tokens_may_share_its_slot(accelerator):
 
 @pytest.mark.sim
 def test_a_slot_of_two_sequences_is_seen(accelerator):
-    """Only sim detects this; on a GPU one of the two sequences writes last."""
+    """Two sequences with one slot raise RuntimeError on sim, and the pool stays as it was. A GPU
+    doesn't detect it: one of the two sequences writes last."""
     sequences = Sequences.random(accelerator, [0, 3, 65, 1])
     was, pool = pool_of(sequences), pool_of(sequences)
     states = {"initial_state": pool, "state_indices": integers(accelerator.device, [1, 2, 1, 2])}
@@ -96,7 +98,8 @@ def test_without_final_states_the_pool_is_only_read(accelerator):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_a_pool_that_is_a_part_of_a_larger_one(accelerator, dtype):
-    """A slot may hold other states too. States are rounded to the pool's type."""
+    """A pool can be a view of a larger tensor, whose other numbers stay as they are. States are
+    rounded to the pool's dtype."""
     sequences = Sequences.random(accelerator, [3, 66])
     whole = torch.full((NUM_SLOTS, 3, 32, 16), torch.nan, dtype=dtype).to(accelerator.device)
     was, pool = pool_of(sequences, dtype), whole[:, :2]

@@ -33,8 +33,8 @@ def tables_of_size(sequences, chunk_size):
 
 
 def outputs_from_sums_of(sequences, chunk_size):
-    """Returns outputs where only the first op has chunks of `chunk_size`; all others have
-    FLA_CHUNK_SIZE."""
+    """Returns the outputs if the sums of gates, the first op, are over chunks of `chunk_size`, and
+    all other ops have chunks of FLA_CHUNK_SIZE."""
     q, k, v, g, beta = sequences.args.values()
     starts = sequences.cu_seqlens
     d = chunk_local_cumsum(g, chunk_size, starts)
@@ -45,7 +45,8 @@ def outputs_from_sums_of(sequences, chunk_size):
 
 
 def test_trap_4_sums_over_chunks_of_another_size_give_wrong_outputs(accelerator):
-    """The wrong outputs look right: same shape, all finite."""
+    """Outputs are wrong if the sums of gates are over chunks of another size than the other ops'.
+    They look right: same shape, all finite."""
     sequences = Sequences.random(accelerator, [130], heads=(1, 1))
     right, _ = sequences.expected()
     expect_close(outputs_from_sums_of(sequences, FLA_CHUNK_SIZE), right, torch.float32)
@@ -56,8 +57,8 @@ def test_trap_4_sums_over_chunks_of_another_size_give_wrong_outputs(accelerator)
 
 
 def test_trap_4_a_table_of_larger_chunks_leaves_tokens_out(accelerator):
-    """A kernel that ignores the table's chunk size takes its rows for chunks of 64, so the second
-    half of the tokens is left out."""
+    """A kernel for chunks of 64 that gets a table of chunks of 128 leaves out half of the tokens:
+    it takes each row of the table for a chunk of 64."""
     sequences = Sequences.random(accelerator, [256])
     sums = torch.zeros_like(sequences.g)
     rows = tables_of_size(sequences, 128).chunk_indices
@@ -92,8 +93,9 @@ def test_each_chunk_size_has_its_own_table(accelerator):
 
 
 def test_what_the_lengths_leave_open_no_length_of_a_table_shows():
-    """No check of the table's length can find the mistake, so there is one constant and one table
-    for all kernels."""
+    """A table for chunks of 128 can have a length that is possible for chunks of 64 too. So no
+    check of the length finds the mistake, and there is one constant and one table for all
+    kernels."""
     starts = starts_of([1, 1, 126])
     of_others = plan_chunk_tables(starts, 128).arrays["chunk_indices"]
     own = plan_chunk_tables(starts).arrays["chunk_indices"]
@@ -102,8 +104,8 @@ def test_what_the_lengths_leave_open_no_length_of_a_table_shows():
 
 
 def test_what_is_wrong_stays_in_its_place(accelerator):
-    """The tables pass the checks but have too few chunks. No kernel may write past memory made for
-    them. (Sim checks this; on a GPU the write would hit a different tensor.)"""
+    """A call whose tables pass the checks but have too few chunks writes nothing outside its own
+    memory. (Sim checks this; on a GPU the write would hit a different tensor.)"""
     sequences = Sequences.random(accelerator, [1, 1, 126])
     tables = tables_of_size(sequences, 128)
     chunk_gated_delta_rule(**sequences.args, cu_seqlens=sequences.cu_seqlens, **tables._asdict())

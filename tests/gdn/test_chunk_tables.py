@@ -24,8 +24,8 @@ AROUND_A_CHUNK = (0, 1, 2, 15, 16, 17, 63, 64, 65, 128, 129, 200)
 
 
 def host_tables(lengths, chunk_size=64):
-    """Returns the tables by upstream's two functions, after a check that the plan of both is
-    equal."""
+    """Returns the tables made by upstream's two functions, after a check that plan_chunk_tables
+    makes the same."""
     starts = starts_of(lengths)
     apart = ChunkTables(
         gdn.prepare_chunk_indices(starts, chunk_size),
@@ -93,7 +93,8 @@ def test_the_host_returns_at_once_also_with_4096_sequences(accelerator):
 
 def test_trap_1_zero_length_sequences_keep_their_place(accelerator):
     def textbook_sequence_ids(lengths):
-        """Starts a new sequence at every chunk 0, which is naive."""
+        """Returns the sequence of each chunk, by counting the chunks with number 0. (The naive way:
+        sequences without tokens have none.)"""
         chunks = np.concatenate([np.arange(-(-length // 64)) for length in lengths])
         return (np.cumsum(chunks == 0) - 1).tolist()
 
@@ -108,7 +109,8 @@ def test_trap_3_the_upload_is_pinned_and_its_source_is_free_at_once(accelerator)
     device, starts = accelerator.device, starts_of([64] * LARGE)
 
     def naive_upload():
-        """Copies with non_blocking=True, but from pageable memory."""
+        """Uploads the table with non_blocking=True, but from pageable memory, so the host waits.
+        (The naive way.)"""
         table = gdn.prepare_chunk_indices(starts)
         return table.to(device, non_blocking=True)
 
@@ -121,7 +123,8 @@ def test_trap_3_the_upload_is_pinned_and_its_source_is_free_at_once(accelerator)
     source = np.empty(4, np.int32)
 
     def our_upload(lengths):
-        """Uploads from a buffer that is overwritten as soon as the upload is queued."""
+        """Uploads the tables of these lengths, and overwrites the buffer of starts as soon as the
+        upload is queued."""
         source[:] = starts_of(lengths)
         tables = upload_chunk_tables(source, device)
         source[:] = -1
@@ -146,12 +149,14 @@ def test_trap_7_the_smallest_and_the_odd_batches(accelerator, lengths):
 
 def test_trap_7_thousands_of_sequences_are_no_more_python_than_eight():
     def naive_plan(starts):
-        """Plans by a Python loop of aranges."""
+        """Returns the chunk numbers of all sequences, by a Python loop over them. (The naive
+        way.)"""
         chunks = [np.arange(-(-length // 64)) for length in np.diff(starts).tolist()]
         return np.concatenate(chunks)
 
     def python_of(plan, num_seqs):
-        """Returns the Python instructions of planning `num_seqs` sequences."""
+        """Returns the number of Python instructions that `plan` executes for `num_seqs`
+        sequences."""
         starts = starts_of(np.random.default_rng(3).integers(0, 130, num_seqs))
         return instructions_of(lambda: plan(starts))
 
@@ -229,7 +234,8 @@ def test_a_chunk_size_that_no_kernel_has_is_refused(accelerator, chunk_size):
 
 
 LENGTHS = [100, 0, 300]
-"""The lengths of the tables that the checks below use: 7 chunks; 7 to 9 are possible."""
+"""The sequence lengths for the checks below. They have 7 chunks; any table of 400 tokens in 3
+sequences has 7 to 9."""
 
 
 def checked(accelerator, num_seqs=3, num_tokens=400, chunk_size=64, **other):

@@ -18,7 +18,7 @@ DIM, NUM_SLOTS = 5, 9
 
 @dataclass(frozen=True)
 class Batch:
-    """Random inputs of sequences of these lengths, on the host in float32."""
+    """Random inputs of the convolution for sequences of these lengths, on the host in float32."""
 
     lengths: list[int]
     x: torch.Tensor
@@ -45,9 +45,9 @@ class Batch:
         return [0, *torch.tensor(self.lengths, dtype=torch.int64).cumsum(0).tolist()]
 
     def expected(self, first_slots, slots_behind):
-        """Returns (output, conv_states). `first_slots` has the slot that each sequence starts from,
-        or None for a sequence that is not computed. `slots_behind` has the slot for the state after
-        each token, or None."""
+        """Returns the right (output, conv_states). `first_slots` has the slot whose state each
+        sequence starts from, or None if the sequence is not computed. `slots_behind` has the slot
+        for the state after each of its tokens, or None."""
         output, conv_states = torch.zeros_like(self.x), self.conv_states.clone()
         width = self.weight.shape[1]
         for n, length in enumerate(self.lengths):
@@ -68,7 +68,8 @@ class Batch:
         return output, conv_states
 
     def expected_of(self, slots):
-        """Returns `expected` with one slot for each sequence."""
+        """Returns the right (output, conv_states) if each sequence has one slot, where its state is
+        read and written."""
         behind = [[slot] * length for slot, length in zip(slots, self.lengths, strict=True)]
         return self.expected(slots, behind)
 
@@ -88,7 +89,8 @@ def integers(accelerator, values):
 
 
 def run(accelerator, batch, slots, accepted=None, with_starts=True, **changes):
-    """Returns (output, conv_states) on the device."""
+    """Calls causal_conv1d_update on the device for this batch and these slots, and returns (output,
+    conv_states)."""
     args = batch.on(accelerator) | changes
     output = causal_conv1d_update(
         **args,
@@ -147,7 +149,7 @@ def test_a_slot_out_of_range_gives_zeros_and_writes_nothing(accelerator, slot):
 
 
 SLOT_TABLE = [[4, 1, 7], [0, 8, 3]]
-"""The slots of two sequences with up to two drafts."""
+"""The slots of two sequences, each with up to two drafts: one for the state after each token."""
 
 
 @pytest.mark.parametrize("width", [2, 3, 4])
@@ -166,7 +168,8 @@ def test_a_number_of_accepted_tokens_without_a_column_touches_nothing(accelerato
 
 
 def test_drafts_without_a_slot_are_computed_and_not_kept(accelerator):
-    """One draft's slot is a pad, and one draft is past the end of the row of slots."""
+    """Draft tokens without a slot have right outputs, but their states are not stored: one draft's
+    slot is a pad, and one is past the end of the row of slots."""
     batch = Batch.random([4])
     found = run(accelerator, batch, [[4, -1, 7]], [1])
     expect_close(found, batch.expected([4], [[4, None, 7, None]]))
@@ -197,13 +200,15 @@ def test_a_slot_of_two_sequences_is_seen(accelerator, lengths, slots, accepted):
 
 
 def test_slots_that_no_token_writes_may_be_shared(accelerator):
-    """Sequences without tokens, missing drafts and -1 write to no slot."""
+    """Two sequences may have the same slot if no token writes to it: no tokens, no drafts, or a
+    slot of -1."""
     run(accelerator, Batch.random([0, 2, 1, 1]), [0, 0, -1, -1])
     run(accelerator, Batch.random([1, 1]), [[0, 3], [1, 3]], [1, 1])
 
 
 def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
-    """A batch that is padded for a graph ends with tokens of any content."""
+    """Outputs are zero for tokens after the last sequence, as a batch has that is padded for a
+    graph, even if they are NaN."""
     batch = Batch.random([2, 1])
     x = batch.on(accelerator)["x"]
     padded = torch.cat([x, torch.full_like(x, torch.nan)])
@@ -215,7 +220,8 @@ def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
 
 @pytest.mark.parametrize("length", [4, 5000, 2**30])
 def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, length):
-    """The host can't check starts that are on the device."""
+    """A last sequence whose end lies beyond the tokens is computed as if it ended at the last
+    token. The host can't check starts that are on the device."""
     batch = Batch.random([2, 3])
     found = run(accelerator, replace(batch, lengths=[2, length]), [4, 0])
     expect_close(found, batch.expected_of([4, 0]))
@@ -294,8 +300,8 @@ def test_one_launch_and_nobody_waits(accelerator):
 
 
 def test_the_modelled_time_is_that_of_a_state_for_each_drafted_token(accelerator, monkeypatch):
-    """A state is read once for a sequence, and written once for the sequence or for each of its
-    tokens."""
+    """The modelled work counts one read of the state for each sequence, and one write for each
+    sequence, or for each of its tokens if every token has a slot."""
     works = []
     keep = lambda *args, work, **constants: works.append(work())
     monkeypatch.setattr(conv_update, "launch", keep)

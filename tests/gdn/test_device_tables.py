@@ -24,7 +24,8 @@ def on_device(accelerator, lengths):
 
 
 def buffers(accelerator, num_rows, num_seqs):
-    """Returns tables for `out`, with numbers as an earlier step may have left them."""
+    """Returns chunk tables for the argument `out`, full of numbers that an earlier step may have
+    left."""
     return ChunkTables(
         torch.full((num_rows, 2), 7, dtype=torch.int32, device=accelerator.device),
         torch.full((num_seqs + 1,), 7, dtype=torch.int64, device=accelerator.device),
@@ -106,8 +107,8 @@ def test_unchecked_for_chunks_of_any_size(accelerator, chunk_size):
 
 
 def searched_by_pytorch(cu_seqlens, num_tokens):
-    """Returns the rows as the hint of the kata `device_tables` makes them, which needs no
-    Triton."""
+    """Returns the chunk tables as the hint of the kata `device_tables` makes them, by PyTorch's
+    searchsorted and without Triton."""
     offsets = prepare_chunk_offsets(cu_seqlens)
     num_rows = most_chunks(len(cu_seqlens) - 1, num_tokens)
     row = torch.arange(num_rows, device=cu_seqlens.device)

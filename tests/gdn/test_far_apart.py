@@ -35,7 +35,8 @@ def spread(accelerator, monkeypatch):
 
 @pytest.fixture
 def numbers(spread):
-    """Returns numbers(*shape), which returns random numbers that the kernels can read."""
+    """Returns numbers(*shape), which returns random numbers in memory that the kernels can read, on
+    sim too."""
     device = spread(torch.zeros(1)).device
     random = torch.Generator().manual_seed(2)
     return lambda *shape: torch.randn(shape, generator=random).to(device)
@@ -50,7 +51,8 @@ def expect_same(found, right):
 
 
 def tokens(numbers, num_tokens, size=16):
-    """Returns the inputs of one head, by the arguments' names."""
+    """Returns random inputs of the delta rule with one head for `num_tokens` tokens, by name of the
+    argument."""
     return {
         "q": numbers(1, num_tokens, 1, size),
         "k": torch.nn.functional.normalize(numbers(1, num_tokens, 1, size), dim=-1),
@@ -125,8 +127,8 @@ SINGLE_OPS = {
         ],
     ),
 }
-"""The ops by their output: how many numbers a token has in the largest tensor, for two heads, and
-the op."""
+"""The single ops, by their output: (how many numbers a token has in the largest tensor with two
+heads, function that calls the op)."""
 
 
 @pytest.mark.gpu_memory(44)
@@ -140,7 +142,8 @@ def test_a_single_op_on_the_last_of_many_tokens(numbers, monkeypatch, size, op):
 
     def result(num_tokens):
         def of(name):
-            """Returns uninitialised memory, followed by the last two tokens."""
+            """Returns a tensor for all tokens, of which only the last two are set; the rest is
+            uninitialised."""
             if name == "k":
                 return k.expand(1, num_tokens, 2, 16)
             many = last[name].new_empty(1, num_tokens, 2, *shapes[name])
@@ -214,7 +217,8 @@ def test_the_gated_norm(spread, numbers):
 
 @pytest.mark.gpu
 def test_states_between_chunks(accelerator):
-    """The last of many sequences, which have one chunk each, gives the same result as alone."""
+    """The last of many sequences gives the same result as alone, although the states between all
+    chunks take more than 2**31 numbers."""
     num_seqs, heads, size = 4100, 32, 128
     assert num_seqs * heads * size * size > HALF
     random = torch.Generator().manual_seed(3)

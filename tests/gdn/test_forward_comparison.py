@@ -133,7 +133,7 @@ def test_what_a_peer_lacks_is_said_in_a_sentence(monkeypatch):
 
 
 def put_peer(monkeypatch):
-    """Puts a fake package in the peer's place."""
+    """Replaces the peer library `fla` by a fake package, whose rule is `token_by_token`."""
     for name in ("fla", "fla.ops", "fla.ops.gated_delta_rule"):
         module = ModuleType(name)
         module.__spec__ = ModuleSpec(name, None)
@@ -152,8 +152,8 @@ def token_by_token(
     use_qk_l2norm_in_kernel,
     cu_seqlens,
 ):
-    """Computes the rule from arguments in the peer's layout: states are [N, H, K, V], starts
-    int64."""
+    """Computes the delta rule by the recurrence, from arguments in the peer's layout: states are
+    [N, H, K, V], starts int64. Returns (o, final states)."""
     assert cu_seqlens.dtype == torch.int64
     o, states = recurrence(
         *(q, k, v, g, beta),
@@ -183,7 +183,8 @@ def test_both_are_as_right_as_their_types_allow(accelerator, few_heads, monkeypa
 
 
 class CountingClock:
-    """A clock on which the first call takes 1 us, the next 2 us, and so on."""
+    """A made-up clock: it runs a call, and returns 1 µs for the first call, 2 µs for the next, and
+    so on."""
 
     def __init__(self, accelerator):
         self.calls = 0
@@ -255,7 +256,8 @@ forward_comparison.compare_forward(gpu, Console(width=200), Path(sys.argv[1]), r
 
 @pytest.mark.gpu
 def test_a_quick_run_on_a_gpu(accelerator, tmp_path):
-    """The peer runs in a process of its own, and is not imported here: see conftest.py."""
+    """The benchmark's quick run on a GPU writes a record with our forward's times, and the peer's
+    if it is installed. The peer runs in a process of its own."""
     command = [sys.executable, "-c", QUICK_RUN, str(tmp_path)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-2000:]

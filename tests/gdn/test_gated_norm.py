@@ -52,7 +52,7 @@ def test_a_gate_that_is_a_part_of_a_wider_projection(accelerator):
 
 
 def test_a_row_of_zeros_is_zeros(accelerator):
-    """Heads of tokens that are not computed are zero."""
+    """The norm of zeros is zeros and not NaN. Heads of tokens that are not computed are zero."""
     args = random_args(accelerator, (2, 2, 16))
     args["x"].zero_()
     assert not gated_rms_norm(**args, eps=EPS).any()

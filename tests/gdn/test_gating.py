@@ -24,7 +24,7 @@ def random_args(accelerator, num_tokens, num_heads, dtype=torch.float32, spread=
 
 
 def expected(A_log, a, b, dt_bias):
-    """Returns (g, beta) of the same numbers."""
+    """Returns the right (g, beta) for these inputs, in double precision."""
     A_log, a, b, dt_bias = (tensor.cpu().double() for tensor in (A_log, a, b, dt_bias))
     g = -A_log.exp() * torch.nn.functional.softplus(a + dt_bias, threshold=50.0)
     return g[None].float(), b.sigmoid()[None].float()
@@ -50,7 +50,8 @@ def test_an_empty_batch_is_nothing(accelerator):
 
 @pytest.mark.parametrize("x", [-80.0, -20.0, -9.0, 0.0, 19.9, 20.1, 100.0, 1e30])
 def test_softplus_is_exact_where_one_plus_exp_is_not(accelerator, x):
-    """Softplus is exp(x) far below 0 and x far above 0; computing 1 + exp(x) would lose either."""
+    """The gates are right for very small and very large inputs, where softplus is exp(x) or x:
+    computing 1 + exp(x) would lose either."""
     args = random_args(accelerator, 1, 1)
     for name, value in (("A_log", 0.0), ("a", x), ("dt_bias", 0.0)):
         args[name].fill_(value)

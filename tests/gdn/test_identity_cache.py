@@ -29,13 +29,14 @@ def on_device(accelerator, lengths):
 
 
 def waits(accelerator, call):
-    """Returns (host syncs, downloads, pageable uploads) of one call, after a first call."""
+    """Returns the counts (host syncs, downloads, pageable uploads) of the second call."""
     counts = claims.counts_of(accelerator, call)
     return counts["host_syncs"], counts["d2h"], counts["h2d_pageable"]
 
 
 class Calls:
-    """A function `make` with a cache by identity, and the number of its calls."""
+    """A function `make` behind a cache by identity, as `cached`; `number` counts the calls that the
+    cache could not answer."""
 
     def __init__(self, make):
         self.make, self.number = make, 0
@@ -70,7 +71,8 @@ def test_each_call_read_the_starts_back_and_uploaded(accelerator):
 
 def test_a_cache_left_the_waits_to_the_first_of_24_layers(accelerator):
     def step(indices, offsets):
-        """Passes the starts in a new tensor to all layers."""
+        """Calls `indices` and `offsets` for each layer of a step; all layers share the step's new
+        tensor of starts."""
         starts = on_device_already.clone()
         for _ in range(LAYERS):
             indices(starts, 64)
@@ -102,7 +104,8 @@ def test_trap_2_fresh_slices_are_never_found_and_keep_their_buffer_alive(acceler
     assert naive.number == LAYERS
 
     def still_there_after(prepare, buffer):
-        """Returns True if the starts outlive their step."""
+        """Returns True if the cache keeps the tensor of starts, a slice of `buffer`, alive after
+        its step."""
         part = buffer[:3]
         tables = prepare(part)
         remembered = weakref.ref(part)
@@ -132,7 +135,7 @@ def test_a_thread_that_asks_meanwhile_changes_no_answer_of_the_cache(monkeypatch
 
 
 def arguments(accelerator, lengths, size=16):
-    """Returns the op's arguments for one head."""
+    """Returns the op's arguments for sequences of these lengths, with one head."""
     random = np.random.default_rng(0)
     num_tokens = sum(lengths)
     numbers = lambda *shape: torch.from_numpy(random.standard_normal(shape, dtype=np.float32))

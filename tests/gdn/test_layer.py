@@ -17,15 +17,15 @@ from .oracle import relative_error
 from .reference_layer import ReferenceLayer
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
-"""The largest relative error of one request's outputs. If the rule's outputs are small, the norm
-after it makes rounding larger; float32 shows that it is only rounding."""
+"""The largest relative error of one request's outputs. It is larger in bfloat16 because the norm
+after the rule enlarges the rounding of small outputs; float32 shows that it is only rounding."""
 EACH_WAY = pytest.mark.parametrize(
     ("tables", "dtype"),
     [*((tables, torch.float32) for tables in TABLES), ("host", torch.bfloat16)],
     ids=str,
 )
 DRAFTS = 3
-"""The most drafts of a request, which needs one more slot for each."""
+"""The most draft tokens of a request. Each needs a slot besides the request's own."""
 
 
 def make_layer(accelerator, dtype=torch.float32, **changes):
@@ -41,8 +41,9 @@ def random_hidden(config, num_tokens, seed=0):
 
 @dataclass(frozen=True)
 class Part:
-    """A sequence's part of a step: its next `length` tokens, or one token and `drafts`. The first
-    `accepted` of the latter, the token included, turn out to be the sequence's next tokens."""
+    """The part of a sequence that a step runs: its next `length` tokens, or one token and `drafts`
+    draft tokens. Of these, the first `accepted` (the token included) are the sequence's next
+    tokens."""
 
     sequence: int
     length: int = 1
@@ -67,14 +68,15 @@ class Served:
         self.accepted = [1] * len(lengths)
 
     def slots(self, sequence):
-        """Returns the sequence's slots, which are unordered and not shared."""
+        """Returns the slots of the sequence, one for each token of a speculative step. They are in
+        no order, and no two sequences share one."""
         last = self.layer.config.num_slots - 1
         return [last - sequence - len(self.hidden) * column for column in range(1 + DRAFTS)]
 
     def requests(self, parts, padding=0):
-        """Returns the requests of a step. A speculative request has all its slots in each step,
-        since it may continue from the slot of a draft even if this step has fewer drafts than the
-        last one."""
+        """Returns the Requests of a step with these parts. A speculative request always has all its
+        slots, since it may continue from the slot of a draft even if this step has fewer drafts
+        than the last one."""
         requests = Requests.of(
             [part.length if part.drafts < 0 else 1 + part.drafts for part in parts],
             [self.done[part.sequence] for part in parts],
@@ -90,7 +92,7 @@ class Served:
         return replace(requests, slots=rows, accepted=accepted)
 
     def hidden_of(self, part):
-        """Returns the hidden states of a part; rejected drafts have random ones."""
+        """Returns the input hidden states of a part; those of rejected drafts are random."""
         done, hidden = self.done[part.sequence], self.hidden[part.sequence]
         if part.drafts < 0:
             return hidden[done : done + part.length]
@@ -98,7 +100,8 @@ class Served:
         return torch.cat([hidden[done : done + part.accepted], rejected])
 
     def batch(self, parts, padding_rows=0):
-        """Returns [T, hidden_size] on the device."""
+        """Returns the input hidden states of a step, [T, hidden_size] on the device, with
+        `padding_rows` further rows."""
         rows = [self.hidden_of(part) for part in parts]
         padding = random_hidden(self.layer.config, padding_rows, seed=98)
         return torch.cat([*rows, padding]).to(self.accelerator.device)
@@ -112,7 +115,8 @@ class Served:
         self.expect(output.cpu(), parts)
 
     def expect(self, output, parts):
-        """Checks the outputs of all tokens except rejected drafts, and zeros after the batch."""
+        """Checks the outputs of all tokens except rejected drafts, and that the rows after the
+        batch are zeros."""
         row = 0
         for part in parts:
             taken = part.length if part.drafts < 0 else part.accepted
@@ -125,8 +129,8 @@ class Served:
         assert not output[row:].any()
 
     def expect_states(self):
-        """Checks the states after the last token of each sequence, and that unused slots are
-        unchanged."""
+        """Checks the pools after all steps: each sequence's state after its last token, and that
+        unused slots are unchanged."""
         used = []
         for sequence, (_, conv_state, ssm_state) in enumerate(self.right):
             assert self.done[sequence] == len(self.hidden[sequence])
@@ -198,7 +202,8 @@ def test_speculative_requests_of_their_own_lengths(accelerator):
 
 @EACH_WAY
 def test_speculative_requests_beside_all_others(accelerator, tables, dtype):
-    """The outputs of each kind of request return to their places in the batch."""
+    """Outputs are right for steps with speculative requests, decodes and prefills: the outputs of
+    each kind return to their places in the batch."""
     served = Served(accelerator, make_layer(accelerator, dtype), [7, 4, 12, 8], tables)
     served.step(Part(0, 2), Part(1, 2), Part(3, 2))
     served.step(
@@ -304,7 +309,8 @@ def test_a_forward_neither_waits_nor_uploads(accelerator, kind, tables):
 
 @pytest.mark.parametrize("kind", ["decodes", "drafts"])
 def test_a_step_of_decodes_is_seven_launches(accelerator, kind):
-    """The seven are three products, the gates, the convolution, the delta rule, and the norm."""
+    """A step of decodes, with or without drafts, takes seven kernels: three products, the gates,
+    the convolution, the delta rule, and the norm."""
     served = Served(accelerator, make_layer(accelerator), [3, 4])
     served.step(Part(0, 2), Part(1, 2))
     metadata = build(accelerator, served.requests(BATCHES[kind]))
@@ -314,8 +320,8 @@ def test_a_step_of_decodes_is_seven_launches(accelerator, kind):
 
 
 def capture(accelerator, served, parts):
-    """Returns (graph, metadata, hidden, output) of a step that has no slots and changes no
-    state."""
+    """Captures a step of these parts without slots, so that no state changes. Returns (graph,
+    metadata, hidden, output)."""
     metadata, hidden = build(accelerator, served.requests(parts)), served.batch(parts)
     for slots in (metadata.non_spec_state_indices, metadata.spec_state_indices):
         if slots is not None:
@@ -329,8 +335,8 @@ def capture(accelerator, served, parts):
 
 
 def test_a_captured_step_of_decodes_serves_other_requests(accelerator):
-    """The replay has fewer requests than the capture, in different slots: all are read on the
-    device."""
+    """A captured step of decodes gives right outputs when it is replayed with other requests, fewer
+    of them and in different slots: all are read on the device."""
     served = Served(accelerator, make_layer(accelerator), [4, 3, 4])
     served.step(Part(0, 2), Part(1, 2), Part(2, 2))
     graph, metadata, hidden, output = capture(accelerator, served, [Part(0), Part(1), Part(2)])
@@ -379,7 +385,8 @@ def test_the_chunked_rule_gets_the_tables_of_the_step(accelerator):
 
 
 def test_before_gives_the_same(accelerator):
-    """The version before the change makes its tables again in each layer, from the same starts."""
+    """The version before the change gives right outputs too. It makes its tables again in each
+    layer, from the same starts."""
     layer = make_layer(accelerator)
     layer.chunk_gated_delta_rule = before.chunk_gated_delta_rule
     served = Served(accelerator, layer, [70, 5])

@@ -57,7 +57,8 @@ def test_speculative_requests_alone_need_nothing_new(accelerator):
 @pytest.mark.gpu
 @IN_ALL_WAYS
 def test_the_host_returns_at_once_also_with_4096_requests(accelerator, tables):
-    """A mask of 4096 requests reaches the device by 64 launches."""
+    """The host doesn't wait in a build for 4096 requests, whose mask reaches the device by 64
+    launches."""
     call = call_of(accelerator, many_requests(), tables)
     claims.expect_host_returns(accelerator, call)
 
@@ -107,7 +108,8 @@ def different_batch(step):
     ids=["decodes and prefills", "prefills", "padded decodes", "speculative and prefills"],
 )
 def test_a_replayed_graph_makes_the_metadata_of_what_is_there_then(accelerator, captured, replayed):
-    """A graph fixes only the counts, and which requests are speculative."""
+    """A replay of a captured build makes the right metadata for the requests that are in its inputs
+    then. Only the counts, and which requests are speculative, are fixed by the capture."""
     builder = GDNAttentionMetadataBuilder(accelerator.device, "device")
     common, later = captured.common(accelerator), replayed.common(accelerator)
     speculation = captured.speculation(accelerator)
@@ -123,7 +125,7 @@ def test_a_replayed_graph_makes_the_metadata_of_what_is_there_then(accelerator, 
 
 
 def tokens_of(chunk_indices, starts):
-    """Returns the tokens that the kernels work on, chunk by chunk."""
+    """Returns the tokens that the kernels read for these rows of chunk_indices, chunk by chunk."""
     tokens = []
     for sequence, chunk in chunk_indices:
         first = starts[sequence] + chunk * FLA_CHUNK_SIZE

@@ -56,8 +56,8 @@ BAD_BATCHES = {
 
 
 def changed(common, changes):
-    """Returns the batch with changed fields: lists become tensors on the host, numbers stay, and
-    functions are applied to the batch."""
+    """Returns the batch with some fields changed to the values of `changes`: lists become tensors
+    on the host, and functions are called with the batch."""
     for name, value in changes.items():
         value = value(common) if callable(value) else value
         value = int32(value) if isinstance(value, list) else value

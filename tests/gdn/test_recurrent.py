@@ -18,7 +18,8 @@ NUM_SLOTS = 9
 
 @dataclass(frozen=True)
 class Tokens:
-    """Random tokens of sequences of these lengths, and a pool of random states, on the device."""
+    """Random tokens of sequences of these lengths, as arguments of the op on the device, and a pool
+    of random states."""
 
     lengths: list[int]
     args: dict[str, torch.Tensor]
@@ -49,7 +50,8 @@ class Tokens:
         return [0, *torch.tensor(self.lengths, dtype=torch.int64).cumsum(0).tolist()]
 
     def expected(self, states=None, **changes):
-        """Returns (o, states) of all sequences, from `states` [N, HV, V, K]."""
+        """Returns the right (o, final states) of all sequences, from the initial `states` [N, HV,
+        V, K]; `changes` are other arguments."""
         args = self.args | changes
         l2norm = args.pop("use_qk_l2norm_in_kernel")
         return recurrence(**args, initial_state=states, cu_seqlens=self.starts, l2norm=l2norm)
@@ -60,7 +62,7 @@ def integers(accelerator, values):
 
 
 def run(accelerator, tokens, slots=None, accepted=None, with_starts=True, **changes):
-    """Returns (o, pool), where the pool is a copy of the one in `tokens`."""
+    """Runs the op on a copy of the pool in `tokens`, and returns (o, that copy)."""
     return fused_recurrent_gated_delta_rule(
         **{"initial_state": tokens.pool.clone()} | tokens.args | changes,
         cu_seqlens=integers(accelerator, tokens.starts) if with_starts else None,
@@ -96,7 +98,8 @@ def test_sequences_of_any_lengths(accelerator, dtype):
 
 @pytest.mark.parametrize("sizes", [(16, 40), (24, 16), (128, 8), (1, 3)], ids=str)
 def test_heads_of_any_size(accelerator, sizes):
-    """Values are larger than one block, and key sizes are no power of two."""
+    """Outputs and states are right if values are larger than one block, and if key sizes are no
+    power of two."""
     tokens = Tokens.random(accelerator, [2, 1], sizes=sizes)
     o, pool = run(accelerator, tokens, slots=[1, 0])
     right, states = tokens.expected(tokens.pool[[1, 0]])
@@ -112,7 +115,8 @@ def test_the_slots_of_others_are_left_alone(accelerator):
 
 
 def test_a_sequence_without_tokens_leaves_its_slot_alone(accelerator):
-    """The slot may even belong to another sequence too, whose state stays whichever comes last."""
+    """A sequence without tokens doesn't change its slot's state, even if another sequence has the
+    same slot."""
     tokens = Tokens.random(accelerator, [0, 2, 0, 0])
     _, pool = run(accelerator, tokens, slots=[5, 1, 6, 1])
     assert torch.equal(pool[[5, 6]].cpu(), tokens.pool[[5, 6]].cpu())
@@ -340,7 +344,8 @@ def test_nan_stays_in_its_sequence_and_is_seen_there(accelerator):
 
 
 def test_many_sequences(accelerator):
-    """A GPU test has more states than a grid has programs in any dimension but its first."""
+    """Outputs and states of many sequences are right: on a GPU, more states than a grid can have
+    programs in any dimension but its first."""
     count = 12 if accelerator.modelled else 40_000  # interpreted, a program takes milliseconds
     tokens = Tokens.random(accelerator, [1] * count, heads=(1, 2))
     pool = torch.randn(count, 2, 16, 16).to(accelerator.device)
@@ -380,7 +385,8 @@ def test_one_launch_and_nobody_waits(accelerator):
 
 
 def test_a_captured_step_is_replayed_with_other_sequences(accelerator):
-    """Slots, starts and accepted tokens are read on the device, so a replay uses the new ones."""
+    """A captured step gives right outputs and states when it is replayed with other slots and
+    starts, which are read on the device."""
     tokens = Tokens.random(accelerator, [2, 1])
     pool = tokens.pool.clone()
     starts, slots = integers(accelerator, [0, 3, 3]), integers(accelerator, [5, -1])

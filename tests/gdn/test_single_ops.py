@@ -27,13 +27,14 @@ from .sequences import AROUND_A_CHUNK, TOLERANCE, Sequences, expect_close, integ
 
 C = 64
 EXACT = 2e-6
-"""The relative error of a few dozen operations in float32."""
+"""The largest relative error of a few dozen float32 operations."""
 
 
 def in_a_row(
     sequences, made_on="host", states=None, tables=None, starts=None, sums=None, **options
 ):
-    """Returns (o, final states) by the six ops, all with the same tables."""
+    """Runs the six ops in a row, all with the same tables, and returns (o, final states). `sums`
+    replaces the first op's output."""
     starts = sequences.cu_seqlens if starts is None else starts
     rows, offsets = sequences.tables(made_on) if tables is None else tables
     q, k, v, g, beta = sequences.args.values()
@@ -46,7 +47,7 @@ def in_a_row(
 
 
 def chunks_of(sequences, chunk_size=C):
-    """Yields the slice of each chunk's tokens."""
+    """Yields for each chunk the slice of its tokens."""
     for n, chunk in tables_of(sequences.lengths, chunk_size)[0]:
         rows = sequences.rows(n)
         first = rows.start + chunk * chunk_size
@@ -54,13 +55,14 @@ def chunks_of(sequences, chunk_size=C):
 
 
 def sums_of(sequences, chunk_size=C):
-    """Returns the sums of the gates, [1, T, HV] on the CPU."""
+    """Returns the sums of the gates from the beginning of each chunk, [1, T, HV] on the CPU."""
     g = sequences.g.cpu()
     return torch.cat([g[:, chunk].cumsum(1) for chunk in chunks_of(sequences, chunk_size)], 1)
 
 
 def by_heads(x, sequences):
-    """Returns [HV, tokens, ...] float32 on the CPU, with keys repeated for each value head."""
+    """Returns [HV, tokens, ...] float32 on the CPU; heads of keys are repeated so that each value
+    head has one."""
     x = x.cpu().float()
     return x.repeat_interleave(sequences.v.shape[2] // x.shape[2], 2)[0].transpose(0, 1)
 
@@ -184,7 +186,8 @@ def test_products_of_each_token_with_those_before_it(accelerator):
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("chunk_size", [16, 32, 64])
 def test_the_inverse_of_what_is_below_the_diagonal(accelerator, chunk_size, dtype):
-    """Values on the diagonal and above it are ignored."""
+    """solve_tril inverts each chunk's unit triangle from the values below the diagonal; the rest of
+    its input may be NaN."""
     sequences = Sequences.random(accelerator, [1, chunk_size + 3])
     A = torch.full((1, sum(sequences.lengths), 2, chunk_size), torch.nan)
     right = torch.zeros_like(A)
@@ -220,7 +223,8 @@ def test_w_and_u_of_each_chunk(accelerator):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_the_states_before_each_chunk(accelerator, dtype):
-    """The states equal the recurrence's at these places, from initial states of either type."""
+    """The states before each chunk equal the recurrence's there, from initial states in float32 or
+    bfloat16."""
     sequences = Sequences.random(accelerator, [3, 0, 130])
     states, starts = sequences.states(dtype=dtype), sequences.cu_seqlens
     q, k, v, g, beta = sequences.args.values()
@@ -330,12 +334,13 @@ def half(x):
 
 
 def wide(x):
-    """Returns the input with heads of three times the size, which is no power of two."""
+    """Returns `x` with heads of three times the size, which is no power of two."""
     return torch.cat([x] * 3, -1)
 
 
 def spread(x):
-    """Returns the same numbers with gaps between the numbers of a token."""
+    """Returns the same numbers in a tensor whose last dimension has a stride of 2, which the ops
+    refuse."""
     return torch.stack([x, x], -1)[..., 0]
 
 
@@ -409,8 +414,8 @@ def test_every_op_refuses_tables_that_cannot_be_its_own(accelerator, op, message
 
 
 def test_states_of_other_tables_than_the_outputs_are_refused(accelerator):
-    """The ops assume the most rows that the lengths could need if there are no tables: here one
-    more."""
+    """chunk_fwd_o refuses states with as many rows as a table of the lengths has. Without a table
+    it assumes the most rows that the lengths could need: here one more."""
     sequences = Sequences.random(accelerator, [33, 36])
     rows, starts, d = sequences.tables("host")[0], sequences.cu_seqlens, sequences.g
     h = torch.zeros(1, len(rows), *sequences.state_shape, device=accelerator.device)

@@ -30,7 +30,7 @@ PREFILL = {
     # Six kernels make all that the host would have uploaded.
     "on_device": {"kernels": 270, "d2h": 0, "h2d_pageable": 0, "h2d_pinned": 0, "host_syncs": 0},
 }
-"""The counts of a step of prompts, by variant."""
+"""The expected counts of a step of prompts through 24 layers, by variant."""
 NEVER_WAITING = ("after", "on_device")
 
 
@@ -41,7 +41,8 @@ def deep(accelerator):
 
 @pytest.fixture(scope="module")
 def shallow(accelerator):
-    """Returns a step for each variant, with the same weights."""
+    """Returns {variant: step} for a model of two layers, all with the same weights, after a first
+    run."""
     config = replace(CONFIG, num_layers=2)
     steps = {variant: GDNStep(config, accelerator.device, variant) for variant in VARIANTS}
     # Compiling a kernel for the first time may make the host wait.
@@ -51,7 +52,8 @@ def shallow(accelerator):
 
 
 def batch_of(accelerator, requests, hidden=None):
-    """Returns a batch. `hidden` is [T, hidden_size] on the host; None makes random inputs."""
+    """Returns a batch of these requests. `hidden` is [T, hidden_size] on the host; random if it is
+    None."""
     if hidden is None:
         hidden = torch.randn(requests.starts[-1], CONFIG.hidden_size).to(CONFIG.dtype)
     return GDNBatch(
@@ -74,8 +76,8 @@ def states_of(step):
 
 
 def expect_the_same_of_all(accelerator, shallow, batch):
-    """Checks that all variants give the same result, bit by bit. Returns the uploads of the
-    variants that never wait."""
+    """Runs the batch in all variants, and checks that outputs and states are equal, bit by bit.
+    Returns the number of pinned uploads of each variant that never waits."""
     results, uploads = {}, {}
     for variant, step in shallow.items():
         fill_states(step, seed=1)
@@ -134,8 +136,8 @@ def test_every_kind_of_batch_in_all_variants(accelerator, shallow, kind):
 
 @st.composite
 def few_requests(draw):
-    """Draws a few requests of all kinds in any order, with few tokens, to take little time on
-    sim."""
+    """Draws Requests: up to three of all kinds in any order, with few tokens, so that sim is quick,
+    then padding."""
     query_lens, computed, drafts = [], [], []
     for kind in draw(st.lists(st.sampled_from(["one", "prompt", "speculative"]), max_size=3)):
         drafts.append(draw(st.integers(0, 2)) if kind == "speculative" else -1)
@@ -164,7 +166,8 @@ def test_larger_batches_in_all_variants(accelerator, shallow, kind):
 
 
 class Served:
-    """Sequences that a model serves in steps, compared with a model that gets them whole."""
+    """Sequences that a model serves in steps, each compared with the same model run on whole
+    sequences."""
 
     def __init__(self, accelerator, step, lengths):
         self.accelerator, self.step = accelerator, step
@@ -174,8 +177,8 @@ class Served:
         self.accepted = [1] * len(lengths)
 
     def take(self, *lengths, drafts=()):
-        """Runs the next `lengths[i]` tokens of each sequence i that has any. For sequences in
-        `drafts` all of them but the first are drafts, and all are accepted."""
+        """Runs a step with the next `lengths[i]` tokens of each sequence i, and checks its outputs.
+        For sequences in `drafts`, all tokens but the first are drafts, and all are accepted."""
         served = [sequence for sequence, length in enumerate(lengths) if length]
         served.sort(key=lambda sequence: lengths[sequence] > 1)
         requests = Requests.of(
@@ -196,7 +199,8 @@ class Served:
 
 
 def whole(model, hidden):
-    """Returns [T, hidden_size] after the last layer, of a sequence from its first token on."""
+    """Returns the hidden states after the last layer, [T, hidden_size], of one sequence from its
+    first token on."""
     for layer, weight in zip(model.layers, model.norm_weights.cpu(), strict=True):
         normed = F.rms_norm(hidden, hidden.shape[1:], weight, CONFIG.norm_eps)
         hidden = hidden + ReferenceLayer(layer).run(normed)[0]
@@ -232,7 +236,8 @@ def test_a_step_goes_on_from_what_another_variant_left(accelerator, shallow):
 
 @pytest.mark.parametrize("num_slots", [64, 2048])
 def test_the_largest_step_finds_room_for_its_upload(accelerator, num_slots):
-    """The step has tokens of both kinds, and as many chunks as this many requests can have."""
+    """A build for the largest step fits into the upload buffer: MOST_TOKENS tokens of both kinds,
+    in as many chunks as the requests can have."""
     config = replace(CONFIG, num_layers=1, num_slots=num_slots)
     step = GDNStep(config, accelerator.device)
     others = num_slots - 1
@@ -253,7 +258,8 @@ def test_as_it_was_a_step_is_refused_where_syncs_are(shallow, variant):
 
 
 def test_steps_queued_behind_a_busy_device_are_all_right(accelerator, shallow):
-    """More steps are queued than can be staged at once."""
+    """Outputs are right for more steps than can be staged at once, queued while the device is
+    busy."""
     batches = [shallow["after"].schedule(lengths) for lengths in ([3], [5, 2], [1, 9], [4, 1, 1])]
     right = [shallow["before"].run(batch).cpu() for batch in batches]
     found = claims.overlapped(accelerator, shallow["after"].run, batches)

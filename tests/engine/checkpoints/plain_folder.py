@@ -82,7 +82,8 @@ class PlainFolder:
 
 
 def write_words(path: Path, words: list[str], template: str) -> None:
-    """Writes a tokenizer with an id for each word, in order, and a chat template."""
+    """Writes a tokenizer for text of `words`, whose ids are their places in the list, and the chat
+    template, into the folder `path`. Skips the test without tokenizers or transformers."""
     tokenizers = pytest.importorskip("tokenizers")
     pytest.importorskip("transformers")
     vocabulary = {word: number for number, word in enumerate([*words, "?"])}

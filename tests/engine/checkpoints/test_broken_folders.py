@@ -17,7 +17,8 @@ from .plain_folder import PlainFolder, packed
 Q_PROJ = "model.layers.0.self_attn.q_proj.weight"
 INDEX = "model.safetensors.index.json"
 BROKEN = {}
-"""The change to a folder, and the words of the error, by name."""
+"""All broken folders, as {name: (function that changes a folder, words that the error
+contains)}."""
 
 
 def broken(*said):
@@ -29,7 +30,8 @@ def broken(*said):
 
 
 def field(name, value, *said):
-    """Returns a change of one config value; MISSING removes the field."""
+    """Adds a broken folder to BROKEN, in whose config.json the field `name` has this value, or is
+    missing if `value` is MISSING. The error contains "config.json" and `said`."""
 
     def change(folder):
         if value is MISSING:

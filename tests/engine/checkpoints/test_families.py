@@ -9,12 +9,13 @@ from .tiny import FAMILIES, make, prompt_of
 
 pytest.importorskip("transformers")
 SIZES = {"max_model_len": 128, "max_num_seqs": 2, "max_num_batched_tokens": 16}
-"""Limits under which a prompt takes several steps."""
+"""Limits of the engine under which a prompt of 45 tokens takes several steps."""
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """Returns a function that makes a family's checkpoint on first use."""
+    """Returns a function that takes a family's name and returns its checkpoint, which is made on
+    first use."""
     made = {}
 
     def of(family):
@@ -26,8 +27,8 @@ def tiny(tmp_path_factory):
 
 
 def logits_of(engine, prompt, num_tokens):
-    """Returns the tokens of a greedy answer, and the logits after the prompt and after each
-    token."""
+    """Returns the tokens of the engine's greedy answer, and the logits of all its samples, in
+    order."""
     seen = []
     sample = engine.runner.sampler.sample
 
@@ -41,12 +42,14 @@ def logits_of(engine, prompt, num_tokens):
 
 
 def error(found, right):
-    """Returns the error relative to the size of all logits."""
+    """Returns the norm of the difference of two tensors of logits, relative to the size of all
+    logits."""
     return ((found - right).norm() / right.norm()).item()
 
 
 def expect_the_same(checkpoint, num_decodes):
-    """Checks the logits and tokens of a prompt in chunks and of `num_decodes` decode steps."""
+    """Checks the engine's logits and tokens against transformers, for a prompt of 45 tokens that
+    runs in chunks and for `num_decodes` decode steps."""
     prompt = prompt_of(45)
     engine = Engine.from_pretrained(checkpoint.folder, **SIZES)
     tokens, logits = logits_of(engine, prompt, 1 + num_decodes)

@@ -10,7 +10,7 @@ from solutions.engine import NAMES, Engine, Optimizations, SamplingParams
 from .tiny import make, prompt_of
 
 pytestmark = pytest.mark.deep
-"""These tests are deep, since a vision tower of transformers takes minutes on two cores."""
+"""All tests of this file are deep: a vision tower of transformers takes minutes on two cores."""
 
 pytest.importorskip("transformers")
 IMAGE = [91, *[90] * 4, 92]
@@ -58,7 +58,8 @@ def answer(engine, ids, images, num_tokens):
 def test_a_prompt_with_images_is_answered_as_by_transformers(
     accelerator, checkpoint, optimizations
 ):
-    """The windows are shorter than the prompt, and an image crosses the edge of a window."""
+    """A prompt with two images has the same answer as by transformers, also if it is longer than
+    the attention window and an image crosses the edge of a window."""
     engine = Engine.from_pretrained(checkpoint.folder, optimizations, **SIZES)
     ids = [*prompt_of(7), *IMAGE, *prompt_of(5, 1), *IMAGE, *prompt_of(4, 2)]
     images = pixels(2)
@@ -72,8 +73,8 @@ LAYOUTS = {
     "4.52 to 4.57": ("model.language_model.", "model.vision_tower.vision_model.", "model."),
     "5": ("model.language_model.", "model.vision_tower.", "model."),
 }
-"""The places where old and new versions of transformers store the decoder, the vision tower and the
-projector."""
+"""The prefixes of tensor names of the decoder, the vision tower and the projector, by version of
+transformers."""
 
 
 @pytest.mark.parametrize("age", LAYOUTS)

@@ -15,7 +15,8 @@ PROMPTS = (21, 9, 5)
 
 @pytest.fixture(scope="module")
 def right(tmp_path_factory):
-    """Returns a function that makes a family's folder, and transformers' answers, on first use."""
+    """Returns a function that takes a family's name and returns (checkpoint folder, transformers'
+    answers to PROMPTS), made on first use."""
     made = {}
 
     def of(family):

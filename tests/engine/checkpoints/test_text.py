@@ -17,7 +17,7 @@ TEMPLATE = (
 
 
 class Bytes:
-    """A tokenizer whose ids are bytes of UTF-8."""
+    """A stand-in for a tokenizer, whose ids are bytes of UTF-8."""
 
     def decode(self, ids):
         return bytes(ids).decode("utf-8", errors="replace")

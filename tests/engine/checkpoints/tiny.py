@@ -46,14 +46,14 @@ VISION = {
 
 @dataclass(frozen=True)
 class Tiny:
-    """A checkpoint, and the model of transformers that it was saved from, in float32."""
+    """A checkpoint in `folder`, and the transformers model in float32 that it was saved from."""
 
     folder: Path
     model: Any
 
     @torch.no_grad()
     def logits(self, tokens: list[int]) -> torch.Tensor:
-        """Returns the logits after each token, [len(tokens), vocab_size]."""
+        """Returns transformers' logits after each token, [len(tokens), vocab_size]."""
         return self.model(torch.tensor([tokens])).logits[0].float()
 
     @torch.no_grad()
@@ -131,7 +131,8 @@ def randomise(model: Any) -> None:
 
 
 def make(family: str, folder: Path, shard: str = "5GB", **changes: Any) -> Tiny:
-    """Writes random weights to `folder`, in files of at most `shard`."""
+    """Makes a tiny model of this family with random weights, saves it in `folder`, in files of at
+    most `shard`, and returns both. `changes` are fields of its config."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -146,6 +147,6 @@ def make(family: str, folder: Path, shard: str = "5GB", **changes: Any) -> Tiny:
 
 @cache
 def prompt_of(length: int, seed: int = 0) -> list[int]:
-    """Returns random ids of text."""
+    """Returns `length` random token ids of text, without image tokens."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(88, (length,), generator=generator).tolist()
