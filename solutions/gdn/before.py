@@ -39,14 +39,14 @@ def prepare_chunk_offsets(
 
 
 def prepare_chunk_tables(cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE) -> ChunkTables:
-    """Makes both tables from the same `cu_seqlens`."""
+    """Returns both tables, `chunk_indices` and `chunk_offsets`, of the same `cu_seqlens`."""
     indices = prepare_chunk_indices(cu_seqlens, chunk_size)
     return ChunkTables(indices, prepare_chunk_offsets(cu_seqlens, chunk_size))
 
 
 def identity_cache(make: Callable) -> Callable:
-    """Returns `make` with a cache of its last call, found by the identity of the positional
-    arguments. Their values may have changed since, and the cache keeps them alive."""
+    """Returns `make` with a cache of its last result, which is returned again for the same argument
+    objects. The numbers in these may have changed since, and the cache keeps the objects alive."""
     last: tuple[tuple, Any] | None = None
 
     @functools.wraps(make)
@@ -71,8 +71,8 @@ rule_with_tables: Callable[..., Any] = with_tables.chunk_gated_delta_rule
 def chunk_gated_delta_rule(
     *args: object, cu_seqlens: torch.Tensor | None = None, cached: bool = False, **named: object
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Runs the rule with tables that each call makes from `cu_seqlens`: three host syncs. With
-    `cached`, only the first of the layers that share one `cu_seqlens` makes them."""
+    """Runs the chunked rule with tables that each call makes from `cu_seqlens`: three host syncs.
+    With `cached`, only the first of the layers that share one `cu_seqlens` makes them."""
     if cu_seqlens is not None:
         prepare = cached_chunk_tables if cached else prepare_chunk_tables
         named |= prepare(cu_seqlens)._asdict()

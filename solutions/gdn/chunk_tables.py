@@ -11,7 +11,7 @@ from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables
 def prepare_chunk_indices(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """Returns [NT, 2] int32 on the host: (sequence, chunk in this sequence), in order.
+    """Returns [NT, 2] int32 on the host: (sequence, chunk in this sequence) per chunk, in order.
 
     `cu_seqlens` is [num_seqs + 1] integers on the host, which the caller has checked. Nothing
     waits, and Python does as little for thousands of sequences as for one.
@@ -36,6 +36,6 @@ def prepare_chunk_offsets(
 
 
 def prepare_chunk_tables(cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE) -> ChunkTables:
-    """Makes both tables from the same `cu_seqlens`."""
+    """Returns both tables, `chunk_indices` and `chunk_offsets`, of the same `cu_seqlens`."""
     indices = prepare_chunk_indices(cu_seqlens, chunk_size)
     return ChunkTables(indices, prepare_chunk_offsets(cu_seqlens, chunk_size))

@@ -32,7 +32,8 @@ def chunk_tables_kernel(
     TILE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Writes all offsets, TILE sequences at a time, then BLOCK rows of the table."""
+    """Writes both chunk tables: each program writes all offsets, TILE sequences at a time, then its
+    BLOCK rows of `chunk_indices`."""
     num_chunks = 0
     # One entry more than there are sequences: the last one is the number of all chunks.
     for first in range(0, num_seqs + 1, TILE):
@@ -64,9 +65,9 @@ def chunk_tables_kernel(
 
 
 TILE = 1024
-"""Sequences that a program reads at a time."""
+"""Number of sequences that a program of `chunk_tables_kernel` reads at a time."""
 BLOCK = 256
-"""Rows of the table that a program writes."""
+"""Number of rows of `chunk_indices` that one program writes."""
 
 
 def prepare_chunk_tables_on_device(
@@ -75,8 +76,9 @@ def prepare_chunk_tables_on_device(
     chunk_size: int = FLA_CHUNK_SIZE,
     out: ChunkTables | None = None,
 ) -> ChunkTables:
-    """Makes both tables without an upload and without a wait (vLLM #38361), so a graph that
-    captured this can be replayed with other values in `cu_seqlens`.
+    """Returns both tables, made on the device without an upload and without a wait (vLLM #38361),
+    so a graph that captured this can be replayed with other values in `cu_seqlens`. Writes them to
+    `out` if it is given.
 
     `cu_seqlens` [num_seqs + 1] int32 on the device, from 0 to `num_tokens`: where each sequence
     starts, then the end of the last one. `chunk_indices` has most_chunks(num_seqs, num_tokens)
@@ -164,6 +166,6 @@ def _check_out(out: ChunkTables, num_rows: int, num_seqs: int, device: torch.dev
 
 
 def _work(num_programs: int, num_rows: int, num_seqs: int) -> Work:
-    """Returns the bytes of one launch: each program reads all starts and writes all offsets, and
-    together they write the rows."""
+    """Returns the bytes that one launch moves, for the model of sim: each program reads all starts
+    and writes all offsets, and together they write the rows."""
     return Work(bytes=num_programs * num_seqs * (4 + 8) + num_rows * 8, tensor_cores=False)

@@ -17,8 +17,8 @@ from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size
 def prepare_chunk_indices(
     cu_seqlens: HostIntegers, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """Returns [NT, 2] int32 on the host: (sequence, chunk in this sequence), in order (vLLM
-    #38361).
+    """Returns the table of chunks, [NT, 2] int32 on the host: a row (sequence, chunk in this
+    sequence) for each chunk, in order (vLLM #38361).
 
     `cu_seqlens` is [num_seqs + 1] integers on the host: where each sequence starts, then the end of
     the last one. Raises the errors of `plan_chunk_tables`.
@@ -29,15 +29,17 @@ def prepare_chunk_indices(
 def prepare_chunk_offsets(
     cu_seqlens: HostIntegers, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """Returns [num_seqs + 1] int64 on the host: how many chunks come before each sequence, then how
-    many there are (vLLM #38361). The arguments and errors are those of `prepare_chunk_indices`."""
+    """Returns [num_seqs + 1] int64 on the host: the number of chunks before each sequence, then the
+    number of all chunks (vLLM #38361). The arguments and errors are those of
+    `prepare_chunk_indices`."""
     return chunk_tables.prepare_chunk_offsets(_checked(cu_seqlens, chunk_size), chunk_size)
 
 
 def upload_chunk_tables(
     cu_seqlens: HostIntegers, device: torch.device, chunk_size: int = FLA_CHUNK_SIZE
 ) -> ChunkTables:
-    """Returns both tables on the device, sent by one upload without a wait."""
+    """Returns both chunk tables of `cu_seqlens` on `device`, made on the host and sent by one
+    upload without a wait. Raises the errors of `plan_chunk_tables`."""
     plan = plan_chunk_tables(cu_seqlens, chunk_size)
     return plan.apply(upload_packed(plan.arrays, device))
 
@@ -45,7 +47,8 @@ def upload_chunk_tables(
 def plan_chunk_tables(
     cu_seqlens: HostIntegers, chunk_size: int = FLA_CHUNK_SIZE, num_tokens: int | None = None
 ) -> ChunkTablesPlan:
-    """Makes both tables on the host, to be uploaded with whatever else a step needs.
+    """Returns both chunk tables as arrays on the host, to be uploaded with whatever else a step
+    needs.
 
     Raises ValueError if `cu_seqlens` doesn't start at 0, decreases, or doesn't end at `num_tokens`,
     and if the chunk size is no power of two or below SMALLEST_CHUNK.
@@ -57,8 +60,8 @@ def plan_chunk_tables(
 
 @dataclass(frozen=True)
 class ChunkTablesPlan:
-    """Both tables on the host, ready for the upload: in `arrays`, under their names in
-    ChunkTables."""
+    """Both chunk tables on the host, ready for the upload: `arrays` has them under the names of
+    ChunkTables' fields."""
 
     arrays: HostArrays
 

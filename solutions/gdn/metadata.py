@@ -26,7 +26,7 @@ from .requests.reordering import Reordering, plan_reordering, reorder_on_device
 from .requests.sequence_parts import SequenceParts, decode_sequences, scan_sequences
 
 Tables = Literal["host", "device"]
-"""Places where the chunk tables can be made."""
+"""The place where the builder makes the chunk tables."""
 
 
 @dataclass(frozen=True)
@@ -41,46 +41,55 @@ class GDNAttentionMetadata:
     """Prefills, and the requests without tokens that pad a batch in which there are some."""
     num_prefill_tokens: int
     num_decodes: int
-    """Requests of one token that continue from a state; 0 next to speculative requests, where they
-    are prefills."""
+    """Number of requests with one token that continue from a state. Next to speculative requests it
+    is 0, since such requests then count as prefills."""
     num_decode_tokens: int
     num_spec_decodes: int
     num_spec_decode_tokens: int
     num_actual_tokens: int
     num_padding: int
-    """Requests without tokens after decodes, or after speculative requests in a batch of nothing
-    else: the last rows of that kind's tensors. 0 if there are prefills."""
+    """Number of requests without tokens that pad a batch of decodes, or a batch of speculative
+    requests: the last rows of that kind's tensors. 0 if there are prefills."""
 
     # Decodes, then prefills. None in a batch of speculative requests only.
     non_spec_query_start_loc: torch.Tensor | None = None
-    """[num_seqs + 1] int32: starts among the tokens that are not speculative."""
+    """[num_seqs + 1] int32: where each request starts among the tokens that are not speculative,
+    then the last end."""
     non_spec_state_indices: torch.Tensor | None = None
-    """[num_seqs] int32: slots, -1 for padding."""
+    """[num_seqs] int32: the slot of each request's state, -1 for padding."""
     has_initial_state: torch.Tensor | None = None
-    """[num_seqs] bool: True if tokens were computed before: True for decodes, False for padding."""
+    """[num_seqs] bool: True if tokens of the request were computed before, as for decodes; False
+    for padding."""
     conv_metadata: ConvMetadata | None = None
     """The short convolution's metadata for the tokens that are not speculative. If it was made on
     the device, rows past the last chunk have sequence -1."""
 
     # Prefills. None without prefills.
     prefill_query_start_loc: torch.Tensor | None = None
-    """[num_prefills + 1] int32, from 0 to num_prefill_tokens: starts among the prefills' tokens."""
+    """[num_prefills + 1] int32, from 0 to num_prefill_tokens: where each prefill starts among the
+    tokens of the prefills, then the last end."""
     prefill_state_indices: torch.Tensor | None = None
-    """[num_prefills] int32, a view of non_spec_state_indices."""
+    """[num_prefills] int32: the slot of each prefill's state, a view of non_spec_state_indices."""
     prefill_has_initial_state: torch.Tensor | None = None
-    """[num_prefills] bool, a view of has_initial_state."""
+    """[num_prefills] bool: True if tokens of the prefill were computed before, a view of
+    has_initial_state."""
     chunk_indices: torch.Tensor | None = None
-    """[NT, 2] int32: ChunkTables of prefill_query_start_loc."""
+    """[NT, 2] int32: the table of the prefills' chunks, of prefill_query_start_loc, as in
+    ChunkTables."""
     chunk_offsets: torch.Tensor | None = None
-    """[num_prefills + 1] int64: ChunkTables of prefill_query_start_loc."""
+    """[num_prefills + 1] int64: the number of chunks before each prefill, then of all, as in
+    ChunkTables."""
 
     # Speculative requests. None without speculative requests.
     spec_query_start_loc: torch.Tensor | None = None
-    """[num_spec + 1] int32: starts among the speculative tokens."""
+    """[num_spec + 1] int32: where each speculative request starts among the speculative tokens,
+    then the last end."""
     spec_state_indices: torch.Tensor | None = None
-    """[num_spec, 1 + most draft tokens] int32: all columns of the batch's state_indices."""
+    """[num_spec, 1 + most draft tokens] int32: the slots of each speculative request's states, rows
+    of the batch's state_indices."""
     num_accepted_tokens: torch.Tensor | None = None
-    """[num_spec] int32: how many of the last step's tokens were accepted, at least 1."""
+    """[num_spec] int32: how many tokens of each speculative request the last step accepted, at
+    least 1."""
 
     # None if all tokens are of one kind.
     spec_token_indices: torch.Tensor | None = None
@@ -90,8 +99,8 @@ class GDNAttentionMetadata:
 
 
 class NonSpecFields(TypedDict, total=False):
-    """The fields of GDNAttentionMetadata about the requests that are not speculative. A batch has
-    some of them, or none."""
+    """The fields of GDNAttentionMetadata that describe the requests that are not speculative. A
+    batch without such requests has none of them."""
 
     non_spec_query_start_loc: torch.Tensor
     non_spec_state_indices: torch.Tensor
@@ -105,8 +114,8 @@ class NonSpecFields(TypedDict, total=False):
 
 
 class SpecFields(TypedDict, total=False):
-    """The fields of GDNAttentionMetadata about the speculative requests and their tokens' places. A
-    batch has some of them, or none."""
+    """The fields of GDNAttentionMetadata that describe the speculative requests, and which tokens
+    of the batch are speculative. A batch without speculative requests has none of them."""
 
     spec_query_start_loc: torch.Tensor
     spec_state_indices: torch.Tensor
@@ -178,9 +187,9 @@ class GDNAttentionMetadataBuilder:
     def _made_anew(
         self, split: RequestSplit, common: GDNCommonMetadata
     ) -> tuple[Reordering | None, SequenceParts | None]:
-        """Returns what the layers need on the device and the scheduler didn't put there: the
-        Reordering, None unless kinds are mixed, and the SequenceParts, None if all requests are
-        speculative."""
+        """Returns what the layers need on the device beyond the scheduler's tensors: the
+        Reordering, None unless there are speculative requests and prefills, and the SequenceParts,
+        None if there are only speculative requests."""
         if split.is_speculative_alone:
             return None, None
         if not split.num_prefills:
@@ -190,8 +199,8 @@ class GDNAttentionMetadataBuilder:
         return self._uploaded(split)
 
     def _uploaded(self, split: RequestSplit) -> tuple[Reordering | None, SequenceParts]:
-        """Plans a batch with prefills on the host, and sends the plans by one copy without a
-        wait."""
+        """Returns the Reordering, if kinds are mixed, and the SequenceParts of a batch with
+        prefills, planned on the host and sent by one copy without a wait."""
         prefills = plan_prefills(split, with_tables=self.tables == "host")
         starts = torch.from_numpy(starts_of(split.non_spec_query_lens))
         chunks = prepare_chunk_indices(starts, CHUNK_TOKENS).numpy()

@@ -20,14 +20,15 @@ from .requests.batch import GDNCommonMetadata, starts_of
 from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 
 MOST_TOKENS = 16384
-"""The most tokens of one step, for which the staging memory of its upload is large enough."""
+"""The most tokens of one step: the staging memory of its upload is large enough for them."""
 
 
 class GDNWay(NamedTuple):
-    """A variant's way to get its chunk tables."""
+    """The code with which a variant makes and uses its chunk tables."""
 
     tables: Tables | None
-    """Place where the builder makes the tables; None leaves them to the rule, in each layer."""
+    """The place where the builder makes the tables, "host" or "device"; None leaves them to the
+    rule, in each layer."""
     rule: Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
     """Function that each layer calls for its prefills, with the arguments of
     `chunk_gated_delta_rule`."""
@@ -49,15 +50,15 @@ class GDNBatch:
 
     common: GDNCommonMetadata
     hidden: torch.Tensor
-    """[num_actual_tokens, hidden_size], or more rows, which only pad the batch."""
+    """[num_actual_tokens, hidden_size]: the tokens' hidden states before the first layer. More rows
+    only pad the batch."""
     num_accepted_tokens: torch.Tensor | None = None
-    """This and `num_decode_draft_tokens_cpu` are arguments of
-    `GDNAttentionMetadataBuilder.build`."""
+    """Argument of `GDNAttentionMetadataBuilder.build`, as is `num_decode_draft_tokens_cpu`."""
     num_decode_draft_tokens_cpu: torch.Tensor | None = None
 
 
 class GDNStep:
-    """A model and the states of its layers. It runs one batch a step, in any of VARIANTS."""
+    """A model with the states of its layers, which runs one batch a step, in any of VARIANTS."""
 
     def __init__(self, config: GDNConfig, device: torch.device, variant: str = "after") -> None:
         self.config, self.device = config, device
@@ -116,7 +117,8 @@ class GDNStep:
         return torch.from_numpy(numbers).to(self.device)
 
     def run(self, batch: GDNBatch) -> torch.Tensor:
-        """Queues the step and returns the hidden states after all layers, on the device."""
+        """Queues a step that runs the batch, and returns the hidden states after all layers, on the
+        device."""
         metadata = self.builder.build(
             batch.common, batch.num_accepted_tokens, batch.num_decode_draft_tokens_cpu
         )

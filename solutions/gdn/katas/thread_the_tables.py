@@ -67,8 +67,9 @@ def last_of_chunk(
 
 
 def prepare_chunk_indices(cu_seqlens: torch.Tensor) -> torch.Tensor:
-    """Returns [NT, 2] int32 on the device, from starts on the device: (sequence, chunk in this
-    sequence). Takes two host syncs: the starts are read back, and the table is uploaded."""
+    """Returns the table of chunks, [NT, 2] int32 on the device: a row (sequence, chunk in this
+    sequence) for each chunk. Takes two host syncs: the starts are read back from the device, and
+    the table is uploaded."""
     return chunk_tables.prepare_chunk_indices(cu_seqlens.cpu()).to(cu_seqlens.device)
 
 

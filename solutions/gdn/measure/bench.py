@@ -19,26 +19,27 @@ from ..step import VARIANTS, GDNStep
 from .forward_comparison import compare_forward
 
 SMALL_LOAD_MS = {True: 25.0, False: benchmark.PROFILED_LOAD_MS}
-"""Milliseconds for which the device is kept busy, by whether times are modelled: long enough for
-the host to queue a small step under a profiler."""
+"""Milliseconds for which the device is kept busy before a small step, if times are modelled (True)
+or not: long enough for the host to queue the step under a profiler."""
 SERVING_BYTES = 16 * 2**30
-"""GPU memory that the workload `serving` needs."""
+"""Bytes of GPU memory that the workload `serving` needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GDNWorkload(GDNConfig):
-    """A model, and the prompts of its step."""
+    """A model's sizes, and the lengths of the prompts that its step runs."""
 
     prompt_lens: tuple[int, ...]
 
     @classmethod
     def small(cls) -> GDNWorkload:
-        """Returns prompts of a few tokens, since sim computes every one."""
+        """Returns a small model and three prompts of a few tokens, since sim computes every
+        token."""
         return cls(**asdict(GDNConfig.small()), prompt_lens=(9, 5, 3))
 
     @classmethod
     def serving(cls) -> GDNWorkload:
-        """Returns eight prompts with 8192 tokens in all."""
+        """Returns a model like Qwen3-Next's and eight prompts with 8192 tokens in all."""
         prompt_lens = (3072, 1536, 1024, 512, 512, 512, 512, 512)
         return cls(**asdict(GDNConfig.qwen3_next_like()), prompt_lens=prompt_lens)
 
@@ -77,8 +78,8 @@ def measure(
 def steps(
     workload: GDNWorkload, accelerator: Accelerator
 ) -> dict[str, Callable[[], benchmark.Step]]:
-    """Returns, by variant, a function that prepares a step with all prompts at once. All variants
-    share one model and the same inputs."""
+    """Returns, by variant, a function that switches to the variant and returns its step, which runs
+    all prompts at once. All variants share one model and the same inputs."""
     step = GDNStep(workload, accelerator.device)
     prefill = partial(step.run, step.schedule(workload.prompt_lens))
 

@@ -16,22 +16,24 @@ from ..rule.chunks import ChunkTables
 from .peer import peer_forward
 
 HEADS, SIZE = 16, 128
-"""Heads of queries, keys and values, and the size of each head."""
+"""Number of heads of queries, keys and values, and the size of each head."""
 
 
 class ForwardArguments(DeltaArguments):
-    """Arguments that all forwards take under the same names."""
+    """Arguments that our forward and the peer's take under the same names."""
 
     output_final_state: bool
 
 
 Forward = Callable[[], tuple[torch.Tensor, torch.Tensor | None]]
-"""A call that returns (o, final states), with the states in this forward's own layout."""
+"""A call without arguments that runs a forward and returns (o, final states), with the states in
+the forward's own layout."""
 
 
 class Sequences:
-    """The starts of sequences of given lengths, in the form that each forward takes. They are made
-    once a step and not by the layers, so no measured call pays for them."""
+    """A batch of sequences of given lengths: where they start and their chunk tables, in the form
+    that each forward takes. They are made once a step and not by the layers, so no measured call
+    pays for them."""
 
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
         starts = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
@@ -53,8 +55,8 @@ class RuleInputs(NamedTuple):
 
     @classmethod
     def random(cls, sequences: Sequences, normalizes: bool) -> RuleInputs:
-        """Returns random inputs. `normalizes` says that the forward scales queries and keys to
-        length 1; otherwise the inputs have that length already."""
+        """Returns random inputs for these sequences. If `normalizes` is False, queries and keys
+        have length 1 already; otherwise the forward scales them to it."""
 
         def numbers(*shape: int) -> torch.Tensor:
             return torch.randn(shape, device=sequences.device)

@@ -33,10 +33,11 @@ LENGTHS = {
     "7 x 1, 8185": [1] * 7 + [8185],
 }
 SHORT = [1, 63, 64, 65, 300]
-"""Tokens of the sequences on which errors are measured."""
+"""Lengths in tokens of the sequences on which errors are measured."""
 RUNS, QUICK_RUNS = 41, 5
 WARM_UPS = 3
-"""Calls that compile, choose among configurations, and let the allocator grow."""
+"""Number of calls before measuring: they compile, choose among configurations, and let the
+allocator grow."""
 LOAD_MS = 5.0
 """Milliseconds for which the device is kept busy before a call: longer than the host needs to queue
 it."""
@@ -58,9 +59,9 @@ def main(arguments: list[str] | None = None) -> None:
 def compare_forward(
     accelerator: Accelerator, console: Console, folder: Path | None = None, runs: int = RUNS
 ) -> None:
-    """Prints tables of medians of `runs` runs, and writes `folder`/gdn_forward.json if a folder is
-    given. Without a GPU it prints that it measures nothing; without the peer it measures only
-    ours."""
+    """Prints how long our forward and its peer's take, as medians of `runs` runs, and their errors;
+    writes `folder`/gdn_forward.json if a folder is given. Without a GPU it prints that it measures
+    nothing; without the peer it measures only ours."""
     if accelerator.modelled:
         console.print(
             "Our forward is compared with its peer on a GPU only: a model's times prove nothing."
@@ -100,7 +101,8 @@ def measure(accelerator: Accelerator, runs: int, with_peer: bool) -> Comparison:
 
 
 class Clock:
-    """A clock that measures a call in microseconds, with an event before and after it."""
+    """A clock that returns the microseconds of a call on the GPU, by an event before it and one
+    after it."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
@@ -108,14 +110,15 @@ class Clock:
         self.other_data = torch.empty(OTHER_BYTES, dtype=torch.uint8, device=accelerator.device)
 
     def as_called(self, call: Forward) -> float:
-        """Returns the microseconds of `call` on an idle device, which waits for the host."""
+        """Returns the microseconds of `call` on an idle device, which has to wait until the host
+        launches."""
         self.other_data.zero_()
         self.accelerator.synchronize()
         return self._time(call)
 
     def gpu_alone(self, call: Forward) -> float:
-        """Returns the microseconds of `call` after a load that lasts until the host has queued
-        it."""
+        """Returns the microseconds of `call` without the host's time: the device is busy with other
+        work until the host has queued the call."""
         self.other_data.zero_()
         self.accelerator.sleep(LOAD_MS)
         return self._time(call)
@@ -137,7 +140,8 @@ def times_of(
     runs: int,
     with_peer: bool,
 ) -> dict[str, Times]:
-    """Returns the times of each forward, by its name: medians of `runs` calls."""
+    """Returns the times of each forward on these sequences, by the forward's name: medians of
+    `runs` calls."""
 
     def new_calls() -> dict[str, Forward]:
         inputs = RuleInputs.random(sequences, normalizes)
@@ -170,8 +174,9 @@ def in_turn(calls: Mapping[str, Forward], run: int) -> Iterator[tuple[str, Forwa
 
 
 def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Errors]]:
-    """Returns how far each forward is from the recurrence in float32, by the way of normalising and
-    the forward's name."""
+    """Returns how far each forward's results are from those of the recurrence in float32: first by
+    where queries and keys are normalised, "in the kernel" or "before", then by the forward's
+    name."""
     found = {}
     for normalizes in (True, False):
         inputs = RuleInputs.random(sequences, normalizes)
@@ -189,8 +194,8 @@ def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Erro
 def recurrence(
     sequences: Sequences, inputs: RuleInputs, normalizes: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns (o, states) of the same inputs, computed token by token. The tests compare it with
-    plain PyTorch."""
+    """Returns the right (o, final states) for these inputs, computed token by token in float32. The
+    tests compare it with plain PyTorch."""
     states = inputs.states.clone()
     o, _ = fused_recurrent_gated_delta_rule(
         inputs.q.float(),
@@ -210,8 +215,8 @@ def relative_error(found: torch.Tensor, right: torch.Tensor) -> float:
 
 
 def planning_us(num_seqs: int, longest: int = 128, runs: int = 101) -> float:
-    """Returns the median microseconds for planning both tables of `num_seqs` sequences of 0 to
-    `longest` tokens."""
+    """Returns the median microseconds that the host takes to plan both tables of `num_seqs`
+    sequences of 0 to `longest` tokens."""
     lengths = np.random.default_rng(0).integers(0, longest + 1, num_seqs)
     cu_seqlens = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     took = []

@@ -46,8 +46,8 @@ class Times:
 
 @dataclass(frozen=True)
 class Errors:
-    """The distance of a forward from the recurrence in float32: the norm of the difference,
-    relative to the norm of the right result."""
+    """How far the results of a forward are from those of the recurrence in float32: the norm of the
+    difference, relative to the norm of the right result."""
 
     o: float
     final_state: float
@@ -55,26 +55,27 @@ class Errors:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results for the forwards "ours", with the tables of the step; "no tables", which makes them
-    in each call; and "peer", if it is installed."""
+    """Results of comparing the forwards "ours", with the tables of the step; "no tables", which
+    makes them in each call; and "peer", if it is installed."""
 
     accelerator: str
     shape: Mapping[str, int | str]
     lengths: Mapping[str, Sequence[int]]
-    """Tokens of each sequence of a batch, by the batch's name."""
+    """Lengths in tokens of the sequences of each batch, by the batch's name."""
     runs: int
     peer: str | None
-    """The peer's version; None without a peer."""
+    """The version of the peer's package; None if the peer wasn't measured."""
     times: Mapping[Case, Mapping[str, Times]]
     errors: Mapping[str, Mapping[str, Errors]]
-    """Errors by the way of normalising, then by the forward's name."""
+    """Errors by where queries and keys are normalised, "in the kernel" or "before", then by the
+    forward's name."""
     planning_us: Mapping[int, float]
     """Microseconds that the host takes to plan the tables, by the number of sequences."""
 
 
 def ratios(comparison: Comparison, way: str, name: str = "ours") -> list[float]:
-    """Returns, by case, how many times as long the peer takes as forward `name`; empty without a
-    peer."""
+    """Returns how many times as long the peer takes as the forward `name`, for each case in order;
+    `way` is a field of Times. Empty without a peer."""
     return [
         getattr(forwards["peer"], way) / getattr(forwards[name], way)
         for forwards in comparison.times.values()
@@ -83,8 +84,8 @@ def ratios(comparison: Comparison, way: str, name: str = "ours") -> list[float]:
 
 
 def mean_ratios(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Returns geometric means of these ratios, by way of measuring, then by the forward that the
-    peer is compared with."""
+    """Returns the geometric means of `ratios`, by field of Times, then by the forward that the peer
+    is compared with; empty without a peer."""
     if comparison.peer is None:
         return {}
     return {
@@ -136,7 +137,7 @@ def _errors_table(comparison: Comparison) -> Table:
 
 
 def write_record(folder: Path, comparison: Comparison) -> Path:
-    """Writes `folder`/gdn_forward.json and returns its path."""
+    """Writes the comparison to `folder`/gdn_forward.json and returns the file's path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "gdn_forward.json"
     record = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NAME = "flash-linear-attention"
 PACKAGES = (NAME, "fla-core")
-"""Names of the peer's packages: one of them is installed, or none."""
+"""Names of the two packages that may bring the peer."""
 
 
 def missing_peer() -> str | None:
@@ -28,8 +28,8 @@ def missing_peer() -> str | None:
 
 
 def peer_forward() -> Callable[..., tuple[torch.Tensor, torch.Tensor | None]]:
-    """Returns the peer's `chunk_gated_delta_rule`. Its states are [N, H, K, V], its starts
-    int64."""
+    """Returns the peer's `chunk_gated_delta_rule`, which takes states [N, H, K, V] and starts of
+    int64. Raises ImportError if the peer can't be imported."""
     from fla.ops.gated_delta_rule import chunk_gated_delta_rule
 
     return chunk_gated_delta_rule

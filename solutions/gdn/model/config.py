@@ -20,7 +20,8 @@ class GDNConfig:
     head_v_dim: int
     conv_width: int = 4
     num_slots: int = 64
-    """States that each layer holds: one for each sequence, and one more for each drafted token."""
+    """Number of states that each layer holds: one for each sequence, and one more for each drafted
+    token."""
     norm_eps: float = 1e-6
     dtype: torch.dtype = torch.bfloat16
     """The dtype of everything but the states of the delta rule and its gates, which are float32."""
@@ -35,7 +36,8 @@ class GDNConfig:
 
     @classmethod
     def small(cls) -> GDNConfig:
-        """Returns a model that takes seconds on sim; on a GPU the host is its bottleneck."""
+        """Returns the sizes of a model that takes seconds on sim; on a GPU the host is its
+        bottleneck."""
         return cls(
             hidden_size=32,
             num_k_heads=1,
@@ -47,8 +49,8 @@ class GDNConfig:
 
     @classmethod
     def qwen3_next_like(cls) -> GDNConfig:
-        """Returns a model whose layers have the shape of Qwen3-Next's, for a GPU with 16 GB or
-        more."""
+        """Returns the sizes of a model whose layers have the shape of Qwen3-Next's, for a GPU with
+        16 GB or more."""
         return cls(
             hidden_size=2048,
             num_k_heads=16,
@@ -59,15 +61,15 @@ class GDNConfig:
 
     @property
     def key_size(self) -> int:
-        """Channels of the keys, or of the queries, of all heads."""
+        """Number of channels of the keys, or of the queries, of all heads."""
         return self.num_k_heads * self.head_k_dim
 
     @property
     def value_size(self) -> int:
-        """Channels of the values of all heads."""
+        """Number of channels of the values of all heads."""
         return self.num_v_heads * self.head_v_dim
 
     @property
     def conv_dim(self) -> int:
-        """Channels of the short convolution: queries, keys and values."""
+        """Number of channels of the short convolution: those of queries, keys and values."""
         return 2 * self.key_size + self.value_size

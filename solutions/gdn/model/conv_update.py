@@ -52,7 +52,7 @@ def conv_update_kernel(
     WIDTH: tl.constexpr,
     BLOCK_DIM: tl.constexpr,
 ):
-    """Updates BLOCK_DIM channels of one sequence."""
+    """Convolves BLOCK_DIM channels of one sequence's tokens, and updates the sequence's state."""
     STATE: tl.constexpr = WIDTH - 1
     sequence = tl.program_id(0).to(tl.int64)
     channel = tl.program_id(1) * BLOCK_DIM + tl.arange(0, BLOCK_DIM)

@@ -12,7 +12,8 @@ from .config import GDNConfig
 
 
 class DeltaArguments(TypedDict):
-    """Arguments of the delta rule in either form, as `chunk_gated_delta_rule` describes them."""
+    """Arguments of the delta rule that its chunked and its recurrent form share, as
+    `chunk_gated_delta_rule` describes them."""
 
     q: torch.Tensor
     k: torch.Tensor
@@ -37,8 +38,7 @@ class DeltaInputs:
         return DeltaInputs(self.qkv[start:end], *gates)
 
     def at(self, token_indices: torch.Tensor) -> DeltaInputs:
-        """Returns copies of the inputs of some tokens. `token_indices` has their indices, on the
-        device."""
+        """Returns copies of the inputs of the tokens at `token_indices`, which is on the device."""
         gates = (gate.index_select(1, token_indices) for gate in (self.g, self.beta))
         return DeltaInputs(self.qkv.index_select(0, token_indices), *gates)
 
@@ -47,7 +47,8 @@ class DeltaInputs:
         return DeltaInputs(qkv, self.g, self.beta)
 
     def arguments(self, config: GDNConfig) -> DeltaArguments:
-        """Returns the arguments that the delta rule takes for each token, in either form."""
+        """Returns these inputs as arguments of the delta rule, in its chunked or its recurrent
+        form: q, k and v split into heads."""
         sizes = [config.key_size, config.key_size, config.value_size]
         q, k, v = self.qkv.unsqueeze(0).split(sizes, dim=2)
         return {

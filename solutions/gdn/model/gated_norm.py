@@ -31,7 +31,7 @@ def gated_norm_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,  # a power of two, at least SIZE
 ):
-    """Computes ROWS heads, of one token or of several."""
+    """Normalises and gates ROWS heads, of one token or of several."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)
     token = row // HEADS
@@ -50,7 +50,8 @@ def gated_norm_kernel(
 
 
 TILE = 2048
-"""Numbers that one program computes: a few rows, so that it has enough to load at once."""
+"""Target of how many numbers one program computes: a few rows, so that it has enough to load at
+once."""
 
 
 def gated_rms_norm(

@@ -29,7 +29,7 @@ def gating_kernel(
     LINEAR_FROM: tl.constexpr,  # softplus(x) is x from there on
     BLOCK: tl.constexpr,
 ):
-    """Computes BLOCK gates of both kinds."""
+    """Computes BLOCK gates g and BLOCK gates beta."""
     gate = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     exists = gate < num_gates
     token = gate // HV

@@ -21,17 +21,18 @@ from .gated_norm import gated_rms_norm
 from .gating import fused_gdn_gating
 
 ACTIVATION = "silu"
-"""The activation at the end of the short convolution."""
+"""Name of the activation after the short convolution."""
 
 
 @dataclass(frozen=True)
 class GDNState:
-    """The states of one layer for all sequences, in their slots."""
+    """The states of one layer for all sequences: each sequence's are in its slot."""
 
     conv_states: torch.Tensor
-    """[num_slots, conv_dim, conv_width - 1], channels contiguous."""
+    """[num_slots, conv_dim, conv_width - 1], channels contiguous: the last inputs of the short
+    convolution."""
     ssm_states: torch.Tensor
-    """[num_slots, num_v_heads, head_v_dim, head_k_dim] float32."""
+    """[num_slots, num_v_heads, head_v_dim, head_k_dim] float32: the states of the delta rule."""
 
     @classmethod
     def zeros(cls, config: GDNConfig, device: torch.device) -> GDNState:
@@ -44,8 +45,9 @@ class GDNState:
 
 
 class GDNLayer:
-    """One layer, with random weights from PyTorch's current seed: everything between two residual
-    sums except the norm before it. The layer has no state itself: a GDNState has it."""
+    """One Gated DeltaNet layer, with random weights from PyTorch's current seed: everything between
+    two residual sums except the norm before it. The layer has no state itself: a GDNState has
+    it."""
 
     def __init__(self, config: GDNConfig, device: torch.device) -> None:
         self.config = config
@@ -93,8 +95,8 @@ class GDNLayer:
     def _heads(
         self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """Returns [T, num_v_heads, head_v_dim] in the order of the tokens, with zeros after the
-        last token."""
+        """Returns the delta rule's output for each token, [T, num_v_heads, head_v_dim], in the
+        order of the tokens, with zeros after the last token."""
         if not metadata.num_prefills:
             # These kernels themselves give zeros to the rows after the last sequence.
             return self._token_by_token(inputs, metadata, state)
@@ -115,9 +117,9 @@ class GDNLayer:
     def _token_by_token(
         self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """Returns [T, num_v_heads, head_v_dim] of the speculative requests' tokens or, if no
-        request is speculative, of a batch of decodes. The starts say which requests exist: a
-        replayed graph may have other requests than the captured one."""
+        """Returns the delta rule's output, [T, num_v_heads, head_v_dim], for the speculative
+        requests' tokens or, if no request is speculative, for a batch of decodes. The starts say
+        which requests exist: a replayed graph may have other requests than the captured one."""
         if metadata.num_spec_decodes:
             slots, starts = metadata.spec_state_indices, metadata.spec_query_start_loc
         else:
@@ -145,8 +147,9 @@ class GDNLayer:
     def _with_prefills(
         self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """Returns [T, num_v_heads, head_v_dim] of the tokens that are not speculative: decodes,
-        then prefills, of which there is at least one."""
+        """Returns the delta rule's output, [T, num_v_heads, head_v_dim], for the tokens that are
+        not speculative: those of decodes, then those of prefills, of which there is at least
+        one."""
         slots, starts = metadata.non_spec_state_indices, metadata.non_spec_query_start_loc
         has_initial_state = metadata.has_initial_state
         assert slots is not None and starts is not None and has_initial_state is not None
@@ -184,8 +187,8 @@ class GDNLayer:
 
 
 class GDNModel:
-    """`config.num_layers` Gated DeltaNet layers with random weights, each with an RMS norm before
-    it and a residual sum after it, and no other part of a model."""
+    """A model of `config.num_layers` Gated DeltaNet layers with random weights, each with an RMS
+    norm before it and a residual sum after it. It has no embeddings and no logits."""
 
     def __init__(self, config: GDNConfig, device: torch.device) -> None:
         torch.manual_seed(config.seed)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 760, 298
 LEFT, RIGHT = 112, 744
-"""Left and right end of the drawing, which is to the right of the rows' names."""
+"""Left and right end of the drawing in CSS pixels. The rows' names are to the left of it."""
 TOKENS_TOP, CHUNKS_TOP, PROGRAMS_TOP, TABLE_TOP, OFFSETS_TOP = 72, 106, 162, 190, 232
 ROW_NAMES = {
     "tokens": TOKENS_TOP + 15,
@@ -32,20 +32,20 @@ ROW_NAMES = {
 }
 WIDEST_PROGRAM = 72
 PALE = 0.25
-"""Opacity of rows that are computed for nothing."""
+"""Opacity of the part of a program's chunk that has no tokens."""
 
 
 @dataclass(frozen=True)
 class ChunkPicture:
-    """A picture of sequences of `lengths` tokens, cut into chunks of `chunk_size`, a power of two
-    of at least 16."""
+    """A picture of a batch: sequences of `lengths` tokens, cut into chunks of `chunk_size`, a power
+    of two of at least 16, with a program for each chunk."""
 
     lengths: Sequence[int]
     chunk_size: int = FLA_CHUNK_SIZE
 
     @property
     def text(self) -> str:
-        """The tables as text, one column for each program."""
+        """The chunk tables as text, with one column for each program."""
         rows = {
             "program": list(range(self.num_programs)),
             "sequence": self.indices[:, 0].tolist(),
@@ -81,8 +81,8 @@ class ChunkPicture:
 
     @property
     def blind_pieces(self) -> tuple[int, int]:
-        """(number of pieces, number of pieces with tokens of two or more sequences) if the tokens
-        are cut every `chunk_size`, whatever sequence they belong to."""
+        """(number of pieces, how many of them have tokens of two or more sequences) if the tokens
+        were cut every `chunk_size` tokens, whatever sequence they belong to."""
         pieces = range(0, self.num_tokens, self.chunk_size)
         borders = {int(start) for start in self.starts if 0 < start < self.num_tokens}
         torn = sum(
@@ -147,7 +147,8 @@ class ChunkPicture:
             self._draw_no_tokens(sheet, x, sequences)
 
     def _draw_no_tokens(self, sheet: Sheet, x: float, sequences: list[int]) -> None:
-        """Draws a pin between two neighbours, for one or several sequences without tokens."""
+        """Draws a pin at `x`, between two neighbours, for the sequences without tokens that are
+        there."""
         alone = len(sequences) == 1
         colour = colour_of(sequences[0]) if alone else INK
         name = f"sequence{'' if alone else 's'} {', '.join(map(str, sequences))}: no tokens"

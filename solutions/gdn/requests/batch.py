@@ -36,15 +36,16 @@ class GDNCommonMetadata:
 
 @dataclass(frozen=True)
 class RequestLengths:
-    """Lengths of requests: the tokens of each in this step, and the tokens computed before. Both
-    are [num_requests] int64 on the host."""
+    """Two lengths of each request, [num_requests] int64 on the host: its tokens in this step, and
+    its tokens that were computed before."""
 
     query_lens: np.ndarray
     num_computed: np.ndarray
 
 
 def checked_lengths(common: GDNCommonMetadata, device: torch.device) -> RequestLengths:
-    """Returns how many tokens each request has in this step, and had before.
+    """Returns how many tokens each request of the batch has in this step, and how many were
+    computed before.
 
     Raises ValueError for a batch that can't exist. It checks the values of whatever is on the host,
     and only shapes and dtypes of whatever is on the device.
@@ -110,7 +111,7 @@ def _check_state_indices(slots: torch.Tensor, num_requests: int, device: torch.d
 
 
 NOT_SPECULATIVE = -1
-"""The number of draft tokens of a request that is not speculative."""
+"""The number given as a request's draft tokens if the request is not speculative."""
 
 
 def checked_speculation(
@@ -119,8 +120,8 @@ def checked_speculation(
     num_accepted_tokens: torch.Tensor | None,
     num_decode_draft_tokens_cpu: HostIntegers | None,
 ) -> np.ndarray:
-    """Returns [num_requests] bool on the host: True for speculative requests. None is speculative
-    if `num_decode_draft_tokens_cpu` is None.
+    """Returns [num_requests] bool on the host: True for speculative requests. All are False if
+    `num_decode_draft_tokens_cpu` is None.
 
     Raises ValueError for drafts that don't fit the batch, and if a request is speculative but
     `num_accepted_tokens` is None.
@@ -172,8 +173,8 @@ def _check_drafts(drafts: np.ndarray, query_lens: np.ndarray, num_slots: int) ->
 
 @dataclass(frozen=True)
 class RequestSplit:
-    """The numbers of requests and tokens of each kind in a step, defined as in
-    GDNAttentionMetadata. `is_speculative` is [num_requests] bool on the host."""
+    """A step's requests split by kind: how many requests and tokens of each kind there are, counted
+    as in GDNAttentionMetadata. `is_speculative` is [num_requests] bool on the host."""
 
     lengths: RequestLengths
     is_speculative: np.ndarray
@@ -200,20 +201,21 @@ class RequestSplit:
 
     @property
     def is_speculative_alone(self) -> bool:
-        """True if there are speculative requests, and all other requests are padding."""
+        """True if there are speculative requests, and every other request is padding."""
         return bool(self.num_spec_decodes and not self.num_prefills)
 
     @property
     def non_spec_query_lens(self) -> np.ndarray:
-        """[num_seqs] int64 on the host: tokens of each request that is not speculative."""
+        """[num_seqs] int64 on the host: tokens in this step of each request that is not
+        speculative."""
         return self.lengths.query_lens[~self.is_speculative]
 
 
 def split_requests(lengths: RequestLengths, is_speculative: np.ndarray) -> RequestSplit:
-    """Counts the requests of each kind. A decode has one token and continues from a state. The
-    first request for which that is not true ends the decodes: it and all requests after it count as
-    prefills, even those with one token and a state. Next to speculative requests no request counts
-    as a decode."""
+    """Returns how many requests and tokens of each kind there are. A decode has one token and
+    continues from a state. The first request that is no decode ends the decodes: it and all
+    requests after it count as prefills, even those with one token and a state. Next to speculative
+    requests no request counts as a decode."""
     query_lens = lengths.query_lens
     num_spec_decodes = int(is_speculative.sum())
     num_spec_decode_tokens = int(query_lens[is_speculative].sum())

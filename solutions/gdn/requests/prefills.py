@@ -58,8 +58,9 @@ def build_prefill_metadata(
 
 
 def plan_prefills(split: RequestSplit, with_tables: bool = True) -> PrefillPlan:
-    """Plans the prefills of a batch on the host; its lengths are checked already. Without
-    `with_tables` no chunk tables are made: `chunk_indices` and `chunk_offsets` stay None."""
+    """Returns the metadata of a batch's prefills on the host, to be uploaded; its lengths are
+    checked already. Without `with_tables` no chunk tables are made: `chunk_indices` and
+    `chunk_offsets` stay None."""
     if not split.num_prefills:
         return PrefillPlan({}, split)
     starts = starts_of(split.non_spec_query_lens)
@@ -78,7 +79,7 @@ def plan_prefills(split: RequestSplit, with_tables: bool = True) -> PrefillPlan:
 
 @dataclass(frozen=True)
 class PrefillPlan:
-    """The prefills of a step on the host, ready for the upload. `arrays` has the tensors of
+    """Metadata of a step's prefills on the host, ready for the upload. `arrays` has the tensors of
     PrefillMetadata under the same names, and is empty without prefills. Its `has_initial_state`
     includes the decodes before the prefills."""
 
@@ -86,8 +87,8 @@ class PrefillPlan:
     split: RequestSplit
 
     def apply(self, on_device: DeviceArrays) -> PrefillMetadata:
-        """Returns the metadata. `on_device` is the uploaded `arrays`. The metadata's tensors are
-        these tensors or views of them: nothing is copied."""
+        """Returns the metadata with its tensors on the device: the uploaded `arrays`, which are
+        `on_device`, or views of them. Nothing is copied."""
         split = self.split
         tensors = dict(on_device)
         if tensors:

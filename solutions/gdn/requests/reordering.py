@@ -12,12 +12,12 @@ from solutions.common.packed_upload import HostArrays
 from .batch import RequestSplit, starts_of
 
 BITS = 64
-"""Requests whose bits fit into one int64."""
+"""Number of requests that fit into one int64, with a bit for each."""
 
 
 class Reordering(NamedTuple):
-    """The speculative and the other requests and tokens of a batch, on the device, each in the
-    batch's order.
+    """Indices and starts of a batch's speculative requests and tokens, and of all its other
+    requests and tokens: tensors on the device, each in the batch's order.
 
     Rows are the requests' indices in the batch, [num_spec_decodes] and [num_prefills] int64. Starts
     are [... + 1] int32. Token indices are the tokens' indices in the batch,
@@ -33,7 +33,8 @@ class Reordering(NamedTuple):
 
 
 def plan_reordering(split: RequestSplit) -> HostArrays:
-    """Returns the arrays of Reordering, under the same names, to be uploaded."""
+    """Returns the arrays of a batch's Reordering on the host, by the names of its fields, to be
+    uploaded."""
     query_lens, is_speculative = split.lengths.query_lens, split.is_speculative
     token_is_speculative = np.repeat(is_speculative, query_lens)
     return {
@@ -47,9 +48,9 @@ def plan_reordering(split: RequestSplit) -> HostArrays:
 
 
 def reorder_on_device(split: RequestSplit, query_start_loc: torch.Tensor) -> Reordering:
-    """Makes a Reordering on the device, without an upload, by stable sorts of masks: the host knows
-    how many requests and tokens are of each kind. `query_start_loc` is [num_requests + 1] int32 on
-    the device."""
+    """Returns a batch's Reordering, made on the device without an upload, by stable sorts of masks:
+    the host knows how many requests and tokens are of each kind. `query_start_loc` is [num_requests
+    + 1] int32 on the device."""
     query_lens = query_start_loc.diff()
     is_speculative = mask_on_device(split.is_speculative, query_lens.device)
     token_is_speculative = torch.repeat_interleave(
@@ -69,8 +70,8 @@ def reorder_on_device(split: RequestSplit, query_start_loc: torch.Tensor) -> Reo
 
 def mask_on_device(mask: np.ndarray, device: torch.device) -> torch.Tensor:
     """Returns [n] uint8 on the device with the values of `mask`, [n] bool on the host. Nothing is
-    copied: the bits are arguments of kernels that each fill one number. So a replayed graph has the
-    mask of its capture."""
+    copied: kernels that fill one number each get 64 bits as an argument. So a replayed graph has
+    the mask of its capture."""
     padded = np.zeros(-(-len(mask) // BITS) * BITS, bool)
     padded[: len(mask)] = mask
     words = np.packbits(padded, bitorder="little").view("<i8")

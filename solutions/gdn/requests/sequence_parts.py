@@ -18,7 +18,7 @@ class SequenceParts(NamedTuple):
     """The metadata of a step's decodes and prefills that the layers read, on the device."""
 
     has_initial_state: torch.Tensor
-    """[num_seqs] bool: True if tokens were computed before."""
+    """[num_seqs] bool: True if tokens of the request were computed before this step."""
     conv_metadata: ConvMetadata
     prefills: PrefillMetadata | None = None
 
@@ -26,7 +26,7 @@ class SequenceParts(NamedTuple):
 def scan_sequences(
     split: RequestSplit, query_start_loc: torch.Tensor, seq_lens: torch.Tensor
 ) -> SequenceParts:
-    """Makes the parts of a batch with prefills on the device, without an upload.
+    """Returns the SequenceParts of a batch with prefills, made on the device without an upload.
 
     `query_start_loc` [num_seqs + 1] and `seq_lens` [num_seqs] are int32, of the requests that are
     not speculative.
@@ -59,8 +59,9 @@ def scan_sequences(
 def decode_sequences(
     split: RequestSplit, query_start_loc: torch.Tensor, seq_lens: torch.Tensor
 ) -> SequenceParts:
-    """Makes the parts of a batch without prefills on the device. It needs no upload, since each
-    decode is one chunk of one token. The arguments are those of `scan_sequences`."""
+    """Returns the SequenceParts of a batch without prefills, made on the device. They need no
+    upload, since each decode is one chunk of one token. The arguments are those of
+    `scan_sequences`."""
     num_decodes, device = split.num_decodes, seq_lens.device
     return SequenceParts(
         seq_lens > query_start_loc.diff(),

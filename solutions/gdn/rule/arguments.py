@@ -17,7 +17,8 @@ from .chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size, check_tables
 
 
 def is_dense(tensor: torch.Tensor, first_dimension: int) -> bool:
-    """True if the dimensions from `first_dimension` (at least 1) on lie as in contiguous memory."""
+    """True if each part of the tensor, at fixed indices of the dimensions before `first_dimension`
+    (at least 1), is contiguous."""
     expected = 1
     for dimension in range(tensor.dim() - 1, first_dimension - 1, -1):
         size = tensor.shape[dimension]
@@ -71,7 +72,8 @@ def check_tokens(
 
 
 def check_chunked_sizes(q: torch.Tensor, v: torch.Tensor) -> None:
-    """Raises ValueError unless the products of a chunk can take keys and values of these sizes."""
+    """Raises ValueError unless the matrix products of a chunk can take the sizes of these keys and
+    values."""
     for name, size in (("keys", q.shape[3]), ("values", v.shape[3])):
         if size not in CHUNKED_SIZES:
             sizes = ", ".join(map(str, CHUNKED_SIZES))
@@ -80,12 +82,12 @@ def check_chunked_sizes(q: torch.Tensor, v: torch.Tensor) -> None:
 
 STATE_TYPES = (torch.float32, torch.bfloat16)
 STATE_ARGUMENTS = ("initial_state", "state_indices", "has_initial_state")
-"""The names of the arguments for the three parts of SequenceStates."""
+"""Names of the public arguments that become the three fields of SequenceStates."""
 
 
 class SequenceStates(NamedTuple):
-    """One state for each sequence, or a pool with a slot for each sequence; see
-    `chunk_gated_delta_rule`."""
+    """The states that the sequences start from: one for each sequence, or a pool in which each
+    sequence has a slot; see `chunk_gated_delta_rule`."""
 
     initial: torch.Tensor | None
     slots: torch.Tensor | None
@@ -128,8 +130,8 @@ class SequenceStates(NamedTuple):
     def room_for_final(
         self, num_seqs: int, shape: tuple[int, int, int], device: torch.device
     ) -> torch.Tensor:
-        """Returns the tensor for the final states: the pool itself, or else an uninitialised
-        [num_seqs, *shape] float32."""
+        """Returns the tensor to write the final states to: the pool itself if there is one, or else
+        an uninitialised [num_seqs, *shape] float32."""
         if self.initial is not None and self.slots is not None:
             return self.initial
         return torch.empty(num_seqs, *shape, dtype=torch.float32, device=device)
@@ -145,7 +147,7 @@ def check_sequences(
 ) -> int:
     """Returns the number of sequences. Raises ValueError if these can't be the starts and the
     tables of `tokens` [1, T, ...], or if only one table is given where both are needed. Arguments
-    that are None are made later, by `sequences_of`."""
+    that are None are not checked: `sequences_of` makes them later."""
     check_chunk_size(chunk_size)
     num_seqs = 1 if cu_seqlens is None else _count(cu_seqlens, tokens.device)
     for name, table, other in (
@@ -173,9 +175,9 @@ def sequences_of(
     chunk_offsets: torch.Tensor | None,
     chunk_size: int = FLA_CHUNK_SIZE,
 ) -> tuple[torch.Tensor, ChunkTables]:
-    """Returns (cu_seqlens, tables), which the caller has checked. Without starts there is one
-    sequence of all tokens. Without tables they are made on the device, with no upload and no
-    wait."""
+    """Returns (cu_seqlens, tables) as given, which the caller has checked. Those that are None are
+    made on the device, with no upload and no wait: starts of one sequence of all tokens, and tables
+    of the starts."""
     cu_seqlens = _starts(tokens, cu_seqlens)
     if chunk_indices is None or chunk_offsets is None:
         tables = prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1], chunk_size)

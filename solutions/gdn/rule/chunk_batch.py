@@ -15,18 +15,19 @@ from debubble.accelerator import Work
 from .chunks import FLA_CHUNK_SIZE
 
 BLOCK_V = {True: 64, False: 32}
-"""Values of one program, by whether products run on tensor cores: with K = 128 a state then takes
-64 or 32 registers of each thread. With fewer than 64 rows an H100's faster products aren't used."""
+"""Number of values that one program computes, by whether products run on tensor cores: with K = 128
+a state then takes 64 or 32 registers of each thread. With fewer than 64 rows an H100's faster
+products aren't used."""
 FEW_CHUNKS = 3
-"""Average number of chunks per sequence below which there is nothing to load ahead."""
+"""Average number of chunks per sequence below which the state pass loads no chunks ahead."""
 MANY_PROGRAMS = 264
 """Number of programs of a launch above which each SM of an H200 has more than two."""
 
 
 @dataclass(frozen=True)
 class ChunkBatch:
-    """The arguments that all three kernels share, and the tile sizes and constants that follow from
-    them.
+    """The inputs that all three kernels of the chunked rule share, with the tile sizes and
+    constants that follow from them.
 
     `q`, `k` are [1, T, H, K], `v` is [1, T, HV, V], `cu_seqlens` [N + 1] int32 and `chunk_indices`
     [NT, 2] int32. `normalize` says that the kernels scale keys and queries to length 1.
@@ -49,8 +50,8 @@ class ChunkBatch:
 
     @property
     def num_chunks(self) -> int:
-        """Rows of the table. There are more rows than chunks if the table was made on the
-        device."""
+        """Number of rows of `chunk_indices`. There are more rows than chunks if the table was made
+        on the device."""
         return self.chunk_indices.shape[0]
 
     @property
@@ -67,7 +68,8 @@ class ChunkBatch:
 
     @property
     def stages(self) -> int:
-        """Chunks in shared memory of the state pass, the kernel that goes from chunk to chunk.
+        """How many chunks the state pass, the kernel that goes from chunk to chunk, has in shared
+        memory.
 
         Few programs need chunks loaded early; many programs need the memory for one another.
         Measured on an H200 with 8192 tokens: sequences of 64 tokens take 132 us with one stage and
@@ -96,8 +98,8 @@ class ChunkBatch:
         return torch.empty(shape, dtype=dtype, device=self.q.device)
 
     def work(self, flops: float, *read_or_written: torch.Tensor) -> Work:
-        """Returns the work of `flops` per chunk and value head, with each tensor read or written
-        once."""
+        """Returns the work of a kernel for the model of sim: `flops` per chunk and value head, and
+        the bytes of each tensor that it reads or writes once."""
         return Work(
             flops=flops * self.num_chunks * self.num_value_heads,
             bytes=sum(tensor.numel() * tensor.element_size() for tensor in read_or_written),
@@ -106,13 +108,15 @@ class ChunkBatch:
 
 
 class ChunkSolution(NamedTuple):
-    """Results of the first kernel about each chunk by itself, for the other two kernels."""
+    """Results of the first kernel, which looks at each chunk by itself; the other two kernels read
+    them."""
 
     solved: torch.Tensor
     """[T, HV, FLA_CHUNK_SIZE] of the products' dtype: the matrix T of `chunk_stages`, a row for
     each token."""
     decays: torch.Tensor
-    """[HV, T] float32: the sum of the gates of a token's chunk, up to this token."""
+    """[HV, T] float32: for each token the sum of the gates from the start of its chunk up to this
+    token."""
     key_norms: torch.Tensor
     """[HV, T] float32: the factor that scales a token's key to length 1; 1 without normalising."""
     read_scales: torch.Tensor
@@ -125,8 +129,8 @@ class ChunkSolution(NamedTuple):
 
 
 def product_constants(dtype: torch.dtype) -> dict[str, str | bool]:
-    """Returns PRECISION and UPCAST of a kernel that multiplies by `product`, for inputs of
-    `dtype`."""
+    """Returns the constants PRECISION and UPCAST, by name, for a kernel that calls `product` on
+    inputs of `dtype`."""
     precision = "ieee" if dtype == torch.float32 else "tf32"
     return {"PRECISION": precision, "UPCAST": triton.knobs.runtime.interpret}
 

@@ -23,10 +23,10 @@ from .state_slots import tokens_of
 
 @triton.jit
 def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr, num_tokens=2**31 - 1):
-    """Returns (sequence, its first row in the chunk, number of rows) of one row of the table. The
-    sequence is -1 for a row past the end of a table that was made on the device. With `num_tokens`
-    no chunk goes beyond the tokens, whatever the starts on the device are, and a chunk without
-    tokens has sequence -1 too."""
+    """Returns (sequence, the chunk's first token, its number of tokens) for row `chunk` of the
+    table. The sequence is -1 for a row past the end of a table that was made on the device. With
+    `num_tokens` no chunk goes beyond the tokens, whatever the starts on the device are, and a chunk
+    without tokens has sequence -1 too."""
     sequence = tl.load(chunk_indices + 2 * chunk)
     in_sequence = tl.load(chunk_indices + 2 * chunk + 1)
     there = tl.maximum(sequence, 0)
@@ -38,31 +38,32 @@ def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr, num_toke
 
 @triton.jit
 def token_or_last(first, length, CHUNK: tl.constexpr):
-    """Returns [CHUNK] int64: the chunk's tokens, then its last token again and again. If a running
-    sum continued from 0 there, it would exceed those before, and their difference would
-    overflow."""
+    """Returns [CHUNK] int64: the indices of the chunk's tokens, then that of its last token again
+    and again. If a running sum continued from 0 there, it would exceed those before, and their
+    difference would overflow."""
     return (first + tl.minimum(tl.arange(0, CHUNK), length - 1)).to(tl.int64)
 
 
 @triton.jit
 def load_rows(x, row, stride, offset, exists, WIDTH: tl.constexpr):
-    """Returns [rows, WIDTH] of `x`, from `offset` on in each row; 0 where a row doesn't exist."""
+    """Returns [rows, WIDTH] numbers of `x`, from `offset` on in each of the rows `row`; 0 where a
+    row doesn't exist."""
     place = (row * stride + offset)[:, None] + tl.arange(0, WIDTH)[None, :]
     return tl.load(x + place, mask=exists[:, None], other=0.0)
 
 
 @triton.jit
 def product(a, b, acc, PRECISION: tl.constexpr, UPCAST: tl.constexpr):
-    """Returns float32 `acc` + `a` @ `b`, with `a` rounded to the dtype of `b`. PRECISION is that of
-    float32 products. UPCAST: the interpreter reads bfloat16 as integers, so nothing is rounded
-    there."""
+    """Returns the matrix product `a` @ `b`, plus `acc`, in float32, with `a` rounded to the dtype
+    of `b`. PRECISION is that of float32 products. With UPCAST nothing is rounded, since the
+    interpreter reads bfloat16 as integers."""
     b = as_operand(b, b.dtype, UPCAST)
     return tl.dot(as_operand(a, b.dtype, UPCAST), b, acc, input_precision=PRECISION)
 
 
 @triton.jit
 def as_operand(x, dtype: tl.constexpr, UPCAST: tl.constexpr):
-    """Returns `x` rounded to `dtype`, or in float32 with UPCAST."""
+    """Returns `x` as an operand of a product: rounded to `dtype`, or in float32 with UPCAST."""
     if UPCAST:
         return x.to(tl.float32)
     else:
@@ -71,7 +72,7 @@ def as_operand(x, dtype: tl.constexpr, UPCAST: tl.constexpr):
 
 @triton.jit
 def inverse_length(x):
-    """Returns [rows] float32: one over the L2 norm of each row."""
+    """Returns [rows] float32: one over the L2 norm of each row of `x`."""
     x = x.to(tl.float32)
     return 1.0 / tl.sqrt(tl.sum(x * x, 1) + 1e-6)
 
@@ -123,8 +124,9 @@ def twice_the_blocks(
     KIND: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """Returns the inverses of the diagonal blocks of 2 * SIZE, given X with those of SIZE: X - X B
-    X, where B is the part of A inside the larger blocks and outside the smaller ones."""
+    """Returns a matrix with the inverses of the diagonal blocks of 2 * SIZE, given X with those of
+    SIZE: X - X B X, where B is the part of A inside the larger blocks and outside the smaller
+    ones."""
     row = tl.arange(0, CHUNK)[:, None]
     column = tl.arange(0, CHUNK)[None, :]
     joins = (row // (2 * SIZE) == column // (2 * SIZE)) & (row // SIZE != column // SIZE)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import torch
 
 FLA_CHUNK_SIZE = 64
-"""Tokens of a chunk, in every kernel that shares a table: a kernel with chunks of another size
-would work on other tokens than the table says."""
+"""Number of tokens of a chunk, in every kernel that shares a table: a kernel with chunks of another
+size would work on other tokens than the table says."""
 SMALLEST_CHUNK = 16
-"""Tokens in the smallest chunk, set by the blocks in which a chunk's triangular system is
-solved."""
+"""Smallest allowed number of tokens of a chunk, set by the blocks in which a chunk's triangular
+system is solved."""
 
 
 class ChunkTables(NamedTuple):

@@ -66,7 +66,8 @@ def state_pass_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """Passes BLOCK_V rows of one value head's state through one sequence."""
+    """Carries BLOCK_V rows of one value head's state through the chunks of one sequence, and writes
+    the state before each chunk, what each token writes, and the final state."""
     BLOCKS: tl.constexpr = V // BLOCK_V
     sequence = tl.program_id(0) // BLOCKS
     first_value = tl.program_id(0) % BLOCKS * BLOCK_V
@@ -142,7 +143,7 @@ def pass_states(
     final_state: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns (states before each chunk [NT, HV, V, K], what each token writes [T, HV, V]), both of
-    the products' dtype. Fills `final_state`."""
+    the products' dtype. Fills `final_state` if it is given."""
     tokens, heads, value_size = batch.v.shape[1:]
     key_size = batch.k.shape[3]
     before = batch.empty(batch.num_chunks, heads, value_size, key_size)

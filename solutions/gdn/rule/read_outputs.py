@@ -47,7 +47,7 @@ def chunk_output_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """Computes BLOCK_V values of one value head in one chunk."""
+    """Computes the outputs of one chunk's tokens, for BLOCK_V values of one value head."""
     BLOCKS: tl.constexpr = V // BLOCK_V
     chunk = (tl.program_id(0) // BLOCKS).to(tl.int64)
     first_value = tl.program_id(0) % BLOCKS * BLOCK_V
@@ -88,8 +88,8 @@ def read_outputs(
     written: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """Returns the outputs [1, T, HV, V], contiguous and of the queries' dtype. `decays` and
-    `key_norms` are a ChunkSolution's."""
+    """Returns the outputs of all tokens, [1, T, HV, V], contiguous and of the queries' dtype.
+    `decays` and `key_norms` are a ChunkSolution's."""
     o = batch.empty(*batch.v.shape, dtype=batch.q.dtype)
     if not batch.num_chunks:
         return o

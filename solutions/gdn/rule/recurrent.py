@@ -71,7 +71,8 @@ def recurrent_kernel(
     BLOCK_K: tl.constexpr,  # a power of two, at least K
     BLOCK_V: tl.constexpr,
 ):
-    """Computes BLOCK_V values of one value head of one sequence."""
+    """Computes the outputs of one sequence's tokens, one after the other, for BLOCK_V values of one
+    value head, and updates that part of the state."""
     sequence = (tl.program_id(0) // HV).to(tl.int64)
     head = tl.program_id(0) % HV
     value = tl.program_id(1) * BLOCK_V + tl.arange(0, BLOCK_V)
@@ -157,7 +158,8 @@ def recurrent_kernel(
 
 
 BLOCK_V = 32
-"""Values of one program: with K = 128 a state then lies in 32 registers of each of 128 threads."""
+"""Number of values of one program: with K = 128 its part of a state then lies in 32 registers of
+each of 128 threads."""
 
 
 def fused_recurrent_gated_delta_rule(

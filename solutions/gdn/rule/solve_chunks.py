@@ -61,7 +61,7 @@ def chunk_solve_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """Solves one chunk for one value head."""
+    """Computes the ChunkSolution of one chunk, for one value head."""
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
@@ -95,13 +95,13 @@ def chunk_solve_kernel(
 
 
 MOST_REGISTERS = 168
-"""Registers of each thread that solves a chunk, so that an SM holds three blocks. Measured on an
+"""Most registers of a thread that solves a chunk, so that an SM holds three blocks. Measured on an
 H200: 47 us instead of 55 us with the 174 registers that the compiler would use."""
 
 
 def solve_chunks(batch: ChunkBatch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolution:
-    """Solves each chunk by itself, in one launch for all chunks and value heads. `g` is [1, T, HV]
-    float32 and `beta` [1, T, HV]."""
+    """Returns the ChunkSolution of the batch: solves each chunk by itself, in one launch for all
+    chunks and value heads. `g` is [1, T, HV] float32 and `beta` [1, T, HV]."""
     heads, tokens = batch.num_value_heads, batch.num_tokens
     solved = batch.empty(tokens, heads, FLA_CHUNK_SIZE)
     decays, key_norms, read_scales, write_scales = batch.empty(

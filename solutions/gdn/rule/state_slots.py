@@ -68,9 +68,9 @@ def check_state_slots(
 
 @triton.jit
 def tokens_of(starts, sequence, num_tokens):
-    """Returns (first token, end) of a sequence, int32 and both in [0, num_tokens]. If the numbers
-    on the device are wrong, so is the result, but nothing outside of the tokens is read or
-    written."""
+    """Returns (index of the first token, index after the last token) of a sequence, int32 and both
+    in [0, num_tokens]. If the numbers on the device are wrong, so is the result, but nothing
+    outside of the tokens is read or written."""
     first = tl.minimum(tl.maximum(tl.load(starts + sequence), 0), num_tokens)
     end = tl.minimum(tl.maximum(tl.load(starts + sequence + 1), 0), num_tokens)
     return first, end
@@ -78,8 +78,8 @@ def tokens_of(starts, sequence, num_tokens):
 
 @triton.jit
 def first_slot(slots, num_accepted_tokens, sequence, num_columns, SPECULATIVE: tl.constexpr):
-    """Returns the slot that a sequence starts from, int64, out of its row of slots; -1 if there is
-    no such column."""
+    """Returns the slot of the state that a sequence starts from, int64. With SPECULATIVE that is
+    the slot in its row after the last accepted token; -1 if there is no such column."""
     if SPECULATIVE:
         column = tl.load(num_accepted_tokens + sequence) - 1
         exists = (column >= 0) & (column < num_columns)
@@ -91,8 +91,8 @@ def first_slot(slots, num_accepted_tokens, sequence, num_columns, SPECULATIVE: t
 
 @triton.jit
 def slot_behind(slots, token, num_columns):
-    """Returns the slot for the state after a speculative sequence's token, int64; -1 beyond its
-    row."""
+    """Returns the slot for the state after token `token` of a speculative sequence, int64; -1
+    beyond its row of slots."""
     return tl.load(slots + token, mask=token < num_columns, other=-1).to(tl.int64)
 
 
@@ -132,7 +132,8 @@ def expect_own(
 
 @triton.jit
 def store_zeros(rows, stride, count, mask):
-    """Writes zeros to `count` rows. `rows` points to the numbers of the first row."""
+    """Writes zeros to `count` rows, `stride` numbers apart. `rows` points to the numbers of the
+    first row."""
     zeros = tl.zeros(mask.shape, rows.dtype.element_ty)
     for _ in range(count):
         tl.store(rows, zeros, mask=mask)

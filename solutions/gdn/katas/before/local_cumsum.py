@@ -33,8 +33,8 @@ def chunk_cumsum_kernel(
 def chunk_local_cumsum(
     g: torch.Tensor, chunk_size: int, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor
 ) -> torch.Tensor:
-    """Returns [num_tokens, num_heads] float32: the sum of the gates of each token's chunk, up to
-    this token."""
+    """Returns [num_tokens, num_heads] float32: for each token the sum of the gates from the start
+    of its chunk up to this token."""
     out = torch.empty_like(g)
     num_heads = g.shape[1]
     for start, end in pairwise(cu_seqlens.tolist()):

@@ -12,7 +12,7 @@ from ...requests.prefills import PrefillMetadata
 def build_prefill_metadata(
     common: GDNCommonMetadata, num_draft_tokens_cpu: torch.Tensor
 ) -> PrefillMetadata:
-    """Returns the prefills of a step, in chunks of 64 tokens."""
+    """Returns the metadata of a step's prefills, in chunks of 64 tokens."""
     query_lens = common.query_start_loc.diff()
     num_computed = common.seq_lens - query_lens
     is_speculative = num_draft_tokens_cpu.to(query_lens.device) >= 0

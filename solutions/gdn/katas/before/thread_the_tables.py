@@ -13,7 +13,7 @@ from ..thread_the_tables import chunk_ends
 def decays_of_layers(
     gates: Sequence[torch.Tensor], cu_seqlens: torch.Tensor, cu_seqlens_cpu: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Returns `decay_until_end` of each layer's gates, [num_tokens] float32."""
+    """Returns `decay_until_end` of each layer's gates: a list of [num_tokens] float32."""
     return [decay_until_end(g, cu_seqlens) for g in gates]
 
 

@@ -15,8 +15,8 @@ def chunk_local_cumsum(
     cu_seqlens: torch.Tensor | None,
     chunk_indices: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Returns [1, T, HV] float32: the sum of the gates of each token's chunk, up to this token
-    (vLLM #38361).
+    """Returns [1, T, HV] float32: for each token the sum of the gates from the start of its chunk
+    up to this token (vLLM #38361).
 
     g              [1, T, HV] float32, contiguous: the logarithm of the decay
     chunk_size     tokens of a chunk, a power of two, 16 or more

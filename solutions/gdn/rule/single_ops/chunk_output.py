@@ -21,7 +21,8 @@ def chunk_fwd_o(
     cu_seqlens: torch.Tensor | None = None,
     chunk_indices: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Returns o [1, T, HV, V] like `q` (vLLM #38361), by the kernel of `chunk_gated_delta_rule`.
+    """Returns the outputs o [1, T, HV, V], of the dtype of `q` (vLLM #38361), by the kernel of
+    `chunk_gated_delta_rule`.
 
     q, k           [1, T, H, K], normalised, the heads of a token contiguous
     v_new, h       [1, T, HV, V] and [1, NT, HV, V, K], contiguous: from

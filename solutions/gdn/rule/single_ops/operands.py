@@ -21,8 +21,9 @@ def check_operand(
     dtypes: Sequence[torch.dtype] = FLOATS,
     dense_from: int = 1,
 ) -> None:
-    """Raises ValueError unless `tensor` has this shape, in which a word stands for any size, and
-    one of these dtypes, and is on `device`, contiguous from dimension `dense_from` on."""
+    """Raises ValueError unless `tensor` has this shape, in which a word stands for any size, one of
+    these dtypes, is on `device`, and is contiguous from dimension `dense_from` on. `name` is for
+    the message."""
     fits = tensor.dim() == len(shape) and all(
         isinstance(expected, str) or size == expected
         for size, expected in zip(tensor.shape, shape, strict=True)
@@ -39,7 +40,8 @@ def check_operand(
 
 
 def check_groups(num_heads: int, num_value_heads: int) -> None:
-    """Raises ValueError unless the value heads are a multiple of the key heads."""
+    """Raises ValueError unless the number of value heads is a multiple of the number of key
+    heads."""
     if not num_heads or num_value_heads % num_heads:
         raise ValueError(
             f"{num_value_heads} value heads for {num_heads} key heads: make it a multiple of them"

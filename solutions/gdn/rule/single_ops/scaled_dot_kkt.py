@@ -35,7 +35,7 @@ def scaled_dot_kkt_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """Computes one chunk for one value head."""
+    """Computes the rows of A for one chunk and one value head."""
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)

@@ -30,7 +30,7 @@ def solve_tril_kernel(
     KIND: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """Inverts one chunk for one value head."""
+    """Inverts I + A of one chunk, for one value head."""
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
@@ -92,5 +92,6 @@ def solve_tril(
 
 
 def _num_products(chunk_size: int) -> int:
-    """Returns the number of products: two for each block size from 2 to half a chunk."""
+    """Returns the number of matrix products that invert one chunk: two for each block size from 2
+    to half a chunk."""
     return 2 * (chunk_size.bit_length() - 2)

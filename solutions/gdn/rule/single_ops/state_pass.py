@@ -16,9 +16,10 @@ from ..state_slots import tokens_of
 from .operands import FLOAT32, check_groups, check_operand
 
 BLOCK_V = 32
-"""Values of one program, whose state takes [BLOCK_V, K] numbers in registers."""
+"""Number of values of one program, whose part of the state takes [BLOCK_V, K] numbers in
+registers."""
 STAGES = 2
-"""Chunks in shared memory: in float32 they fill half of an A100's."""
+"""Number of chunks in shared memory: in float32 they fill half of an A100's."""
 
 
 @triton.jit(
@@ -50,7 +51,8 @@ def chunk_states_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """Passes BLOCK_V rows of one value head's state through one sequence."""
+    """Carries BLOCK_V rows of one value head's state through the chunks of one sequence, and writes
+    the state before each chunk, what each token writes, and the final state."""
     BLOCKS: tl.constexpr = V // BLOCK_V
     sequence = (tl.program_id(0) // BLOCKS).to(tl.int64)
     first_value = tl.program_id(0) % BLOCKS * BLOCK_V

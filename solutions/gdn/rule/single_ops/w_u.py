@@ -38,7 +38,8 @@ def w_u_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """Multiplies `inverse` by beta, exp(g) if DECAYS, and x, for one chunk and one value head.
+    """Multiplies `inverse` by beta, exp(g) if DECAYS, and x, for one chunk and one value head: w if
+    x are keys, u if x are values.
 
     It computes w or u, not both. With both in one program, and keys of 16 beside larger values,
     Triton 3.6 generated code that ended in an illegal memory access on an H200.
@@ -109,7 +110,8 @@ def _times_inverse(
     chunk_indices: torch.Tensor,
     decays: bool,
 ) -> torch.Tensor:
-    """Returns [1, T, HV, size of x] of the products' dtype."""
+    """Returns `inverse` times beta, exp(g) if `decays`, and x, chunk by chunk: [1, T, HV, size of
+    x] of the products' dtype."""
     num_value_heads, (num_tokens, num_heads, size) = g.shape[2], x.shape[1:]
     grid = (len(chunk_indices), num_value_heads)
     out = torch.empty(*g.shape, size, dtype=product_type(x.dtype), device=x.device)
