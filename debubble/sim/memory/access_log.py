@@ -13,14 +13,17 @@ from .pieces import span_of
 from .range_table import RangeTable, Rows
 
 STREAM, ORDER, WRITES, BY_ADDRESS, NUMBER = range(5)
-"""The columns of the log."""
+"""The columns of a logged range: the stream's number, the access's place in its queue, 1 for a
+write, 1 for an access by address, and the number of the access."""
 
 Knowledge = Callable[[int], int]
-"""A function from a stream's number to how many of its items are known to come first."""
+"""A function from a stream's number to how many of its items are known to come before some later
+work."""
 
 
 class Touch(NamedTuple):
-    """N ranges of bytes that are all read or all written: `starts` and `ends`, int64 [N]."""
+    """N ranges of bytes that one access reads, or that it writes: `starts` and `ends`, int64
+    [N]."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -48,12 +51,13 @@ class Conflict(NamedTuple):
     access: Access
     wrote: bool
     at_any_time: bool
-    """True if the new access may happen as soon as it is queued, so a wait in its stream doesn't
-    order it."""
+    """True if the new access may happen as soon as it is queued. A wait in its stream then doesn't
+    order it after the logged access."""
 
 
 class AccessLog:
-    """Accesses to allocations that are used by address, as long as they can be part of a race.
+    """The ranges of bytes that accesses touched, in allocations that are used by address, as long
+    as they can be part of a race.
 
     A row is dropped once the host knows its work to be done, once its memory is freed, or once a
     later access that waited for it covers it: work ordered after the later access is also ordered
@@ -97,9 +101,9 @@ class AccessLog:
         *,
         by_address: bool,
     ) -> list[Conflict]:
-        """Adds an access, and returns a conflict for each logged access that nothing orders before
-        it. Doesn't compare two accesses by tensors. `known` covers the work that the stream has
-        waited for, and all of its own work."""
+        """Adds an access, and returns a conflict for each logged access to the same bytes that
+        nothing orders before it, if one of the two writes. Doesn't compare two accesses by tensors.
+        `known` covers the work that the stream has waited for, and all of its own work."""
         self._drop_freed()
         conflicts: dict[Access, Conflict] = {}
         for touch in touches:
@@ -112,7 +116,7 @@ class AccessLog:
 
     def ranges_by(self, access: Access, wrote: bool) -> tuple[np.ndarray, np.ndarray]:
         """Returns the starts and ends, int64 [N] each, of the ranges that an access by tensors
-        touches."""
+        wrote, or that it read if `wrote` is False."""
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         for rows in self._table:
             values = rows.values
@@ -123,7 +127,7 @@ class AccessLog:
         return np.concatenate(starts), np.concatenate(ends)
 
     def host_saw(self, known: Knowledge) -> None:
-        """Drops the rows of work that the host knows to be done."""
+        """Drops the ranges of work that the host knows to be done, by `known`."""
         for rows in self._table:
             rows.drop(rows.values[:, ORDER] <= _limits(rows, known))
         self._forget_accesses()
@@ -172,15 +176,15 @@ class AccessLog:
                 rows.drop((rows.ends > start) & (rows.starts < end))
 
     def _forget_accesses(self) -> None:
-        """Forgets the accesses that have no row left."""
+        """Forgets the accesses of which all ranges were dropped."""
         alive = {n for rows in self._table for n in np.unique(rows.values[:, NUMBER]).tolist()}
         self._accesses = {n: access for n, access in self._accesses.items() if n in alive}
         self._forget_at = self._count + max(64, len(alive))
 
 
 class _Follower:
-    """A watcher that notes the span of a freed allocation, because its addresses may be reused. The
-    log drops its rows later: memory may be freed at any line."""
+    """A watcher of one allocation. When it is freed, notes its addresses, which may be reused, for
+    the log to drop its rows later: memory may be freed at any line."""
 
     def __init__(self, span: Span, freed: list[Span], followed: set[_Follower]) -> None:
         self._span, self._freed, self._followed = span, freed, followed
@@ -191,6 +195,6 @@ class _Follower:
 
 
 def _limits(rows: Rows, known: Knowledge) -> np.ndarray:
-    """Returns int64 [n]: how many items of each row's stream are known to come first."""
+    """Returns int64 [n]: for each row, how many items of its stream are known to come first."""
     streams, which = np.unique(rows.values[:, STREAM], return_inverse=True)
     return np.array([known(stream) for stream in streams.tolist()], np.int64)[which]

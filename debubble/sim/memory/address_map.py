@@ -13,18 +13,20 @@ from debubble.contract.addresses import MemoryRange
 from .blocks import ALLOCATIONS, Allocations, Block
 
 NOWHERE, DEVICE, PINNED = 0, 1, 2
-"""The codes of places. Pageable host memory, null, and addresses of no allocation are NOWHERE."""
+"""The codes of places. Pageable host memory, null, and addresses outside all allocations are
+NOWHERE."""
 CODES = {"device": DEVICE, "pinned": PINNED}
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of N address ranges."""
+    """The places of N address ranges, and the blocks that they lie in."""
 
     code: np.ndarray
     """int8 [N]: NOWHERE, DEVICE or PINNED for the first byte of each range."""
     fits: np.ndarray
-    """bool [N]: True if the whole range lies in that allocation."""
+    """bool [N]: True if the whole range lies in the allocation of its first byte, or in adjacent
+    pinned ones."""
     blocks: list[Block]
     """All blocks that the fitting ranges touch."""
 
@@ -34,8 +36,8 @@ class Places:
 
 
 class AddressMap:
-    """A table of blocks by address. It is rebuilt if blocks were added or freed since it was built
-    and a look-up finds no block, or a freed one."""
+    """A table of all known blocks, sorted by address. It is built again if blocks were added or
+    freed since it was built and a look-up finds no block, or a freed one."""
 
     def __init__(self, allocations: Allocations = ALLOCATIONS) -> None:
         self._allocations = allocations
@@ -43,8 +45,8 @@ class AddressMap:
         self._make()
 
     def range_at(self, address: int) -> MemoryRange | None:
-        """Returns the largest range around an address, or None if no allocation contains it.
-        Adjacent pinned ranges count as one."""
+        """Returns the allocation that contains an address, joined with adjacent pinned ranges, or
+        None if no allocation contains it."""
         places = self.look_up(np.array([address]), np.array([1]))
         if places.code[0] == NOWHERE:
             return None

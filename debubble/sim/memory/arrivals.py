@@ -16,21 +16,22 @@ from .range_table import RangeTable
 POISON_BYTE = 0xFF
 """The byte of the poison: NaN in every floating point type, -1 in every signed integer type."""
 NUMBER, OFFSET = range(2)
-"""The table's columns: the download, and the position of the range's first byte in its result."""
+"""The columns of the table: the download's number, and the position in its result of the range's
+first byte."""
 
 
 @dataclass(slots=True, eq=False)
 class Download:
     host: Pieces
     result: np.ndarray
-    """The bytes that will arrive, uint8 [nbytes of host]."""
+    """The bytes that will arrive in host memory, uint8 [nbytes of host]."""
     source: SourceLine | None
     number: int = 0
 
 
 class Overlay(NamedTuple):
-    """Bytes of some pieces that are still in flight: `nbytes` bytes from `start` of the pieces'
-    flat array are the bytes from `offset` of a download's result."""
+    """Bytes in flight that belong into a copy of some pieces: `nbytes` bytes of a download's
+    result, from `offset` on, which `put` copies into the pieces' flat array from `start` on."""
 
     download: Download
     offset: int
@@ -51,7 +52,7 @@ class Arrivals:
         self._downloads: dict[int, Download] = {}
         self._count = 0
         self._first, self._end = 0, 0
-        """All bytes in flight lie between these addresses."""
+        """The first address of all bytes in flight, and the address after the last."""
 
     def __bool__(self) -> bool:
         return bool(self._downloads)
@@ -76,8 +77,8 @@ class Arrivals:
         host.fill(POISON_BYTE)
 
     def finish(self, download: Download) -> None:
-        """Writes a download's bytes to its target. Bytes that a later download also writes stay
-        poison."""
+        """Ends a download: writes its bytes to host memory. Bytes that a later download also writes
+        hold poison until that one ends."""
         number = download.number
         del self._downloads[number]
         for rows in self._table:
@@ -103,8 +104,9 @@ class Arrivals:
         return overlays[-1].download if overlays else None
 
     def _shared_with(self, pieces: Pieces) -> Iterator[tuple[Pieces, tuple[np.ndarray, ...]]]:
-        """Yields the bytes of these pieces that are in flight, with the downloads' numbers, their
-        offsets in the downloads' results, and their offsets in the pieces' flat array."""
+        """Yields those bytes of the pieces that are in flight, with three arrays: the downloads'
+        numbers, the offsets in the downloads' results, and the offsets in the pieces' flat
+        array."""
         for rows in self._table if self else ():
             found, which = rows.overlapping(pieces.starts, pieces.ends)
             starts = np.maximum(rows.starts[found], pieces.starts[which])

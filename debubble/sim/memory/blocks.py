@@ -14,13 +14,14 @@ from debubble.contract.source_line import SourceLine, source_line
 
 
 class Access(NamedTuple):
-    """An access to a block: the stream's number, the place in its queue, and the source line."""
+    """An access to a block: the number of the stream, the place in the stream's queue, and the
+    source line."""
 
     stream: int
     order: int
     source: SourceLine | None
     says_where: bool = True
-    """False for a kernel, which may touch any part of its tensors."""
+    """False for a kernel: it doesn't say which part of its tensors it touches."""
 
 
 Span = tuple[int, int]
@@ -28,15 +29,15 @@ Span = tuple[int, int]
 
 
 class Part(Protocol):
-    """Some of the bytes that a tensor views."""
+    """A part of a tensor's bytes, as ranges of addresses."""
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray]: ...
     def span(self) -> Span: ...
 
 
 class Past(NamedTuple):
-    """A past access to all bytes of `where`: the CPU data of a tensor on sim, a part of it, or a
-    span of pinned host memory. (A tensor would keep that memory from being freed.)"""
+    """A past access with the bytes that it touched: all elements of a CPU tensor, some of them, or
+    a span of pinned host memory, where a tensor would keep the memory from being freed."""
 
     access: Access
     where: torch.Tensor | Span | Part
@@ -47,11 +48,11 @@ class GivenBack(NamedTuple):
     """Freed device memory that queued work may still use."""
 
     owner: int
-    """The stream on which the memory was allocated. PyTorch may reuse it at once for the next
-    allocation on that stream."""
+    """The number of the stream on which the memory was allocated. PyTorch may reuse it at once for
+    the next allocation on that stream."""
     nbytes: int
     uses: tuple[Access, ...]
-    """The last access of each stream that may still use it."""
+    """The last access of each stream that may still use the memory."""
 
 
 class FreeWatcher(Protocol):
@@ -72,14 +73,17 @@ class InUse:
         self.is_counted = False
         self.now = self.most = self.allocations = 0
         self.cached = 0
-        """The most bytes in use since the allocator's cache was emptied."""
+        """The largest number of bytes in use at once since the allocator's cache was emptied."""
         self.limit: int | None = None
-        """The number of bytes that can be allocated, or None for no limit but this machine's."""
+        """The number of bytes that can be in use, or None if only this machine's memory is the
+        limit."""
 
     def take(self, nbytes: int) -> int:
-        """Counts an allocation, and returns its size rounded up to a multiple of ROUNDED_TO.
+        """Counts an allocation of `nbytes`, and returns its size rounded up to a multiple of
+        ROUNDED_TO.
 
-        Raises torch.OutOfMemoryError if it exceeds the limit."""
+        Raises torch.OutOfMemoryError if the bytes in use would exceed the limit.
+        """
         self.expect_room(nbytes)
         rounded = -(-nbytes // ROUNDED_TO) * ROUNDED_TO
         self.now += rounded
@@ -102,8 +106,8 @@ class InUse:
 
 
 def out_of_memory(nbytes: int | None = None, free: int | None = None) -> torch.OutOfMemoryError:
-    """Returns an error whose text begins like PyTorch's own, because programs search for these
-    words."""
+    """Returns an error for an allocation of `nbytes` while `free` bytes are free. Its text begins
+    like PyTorch's own, because programs search for these words."""
     tried = "" if nbytes is None else f" Tried to allocate {nbytes / GIB:.2f} GiB."
     there = "" if free is None else f" and {free / GIB:.2f} GiB of it are free"
     return torch.OutOfMemoryError(
@@ -114,16 +118,17 @@ def out_of_memory(nbytes: int | None = None, free: int | None = None) -> torch.O
 
 GIB = 1 << 30
 NO_MEMORY = "DefaultCPUAllocator"
-"""The allocator that PyTorch's error names if the CPU is out of memory."""
+"""The allocator that PyTorch's error names when the CPU is out of memory."""
 ROUNDED_TO = 512
 """PyTorch's allocator rounds sizes up to a multiple of this many bytes."""
 MOST_FREED = 256
-"""The number of freed blocks whose line is remembered."""
+"""The most freed blocks for which the line that freed them is remembered."""
 IN_USE = InUse()
 
 
 class Block:
-    """One allocation. Its watchers are told when the last tensor that views it is freed."""
+    """One allocation of device memory or pinned host memory, and the accesses to it. Its watchers
+    are told when the last tensor that views it is freed."""
 
     __slots__ = (
         "__weakref__",
@@ -145,53 +150,58 @@ class Block:
     )
     place: Literal["device", "pinned"]
     in_use = IN_USE
-    """The counter, as a class attribute, because at exit Python may clear a module's names before
-    it frees the last tensors."""
+    """The counter of bytes in use, as a class attribute, because at exit Python may clear a
+    module's names before it frees the last tensors."""
 
     def __init__(self) -> None:
         self.last_write: Access | None = None
         self.last_read: Access | None = None
-        """The last read since the last write."""
+        """The last read after the last write."""
         self.others: dict[tuple[int, bool], Access] | None = None
-        """Other accesses that nothing orders with these two, such as accesses to another part: the
-        last one by stream, and by True for a write."""
+        """Other accesses that nothing orders with `last_write` and `last_read`, such as accesses to
+        another part: the last one by the stream's number, and by True for a write."""
         self.past: list[Past] | None = None
-        """The last accesses to parts of it, until it is used by address."""
+        """The latest accesses with the bytes that they touched, while the block is not used by
+        address."""
         self.log: Log | None = None
-        """The log of its accesses once it is used by address."""
+        """The log of the accesses to the block; None until it is used by address."""
         self.made_by: Access | None = None
         self.is_on_map = False
         self.counted = 0
-        """The bytes of it that IN_USE counts."""
+        """The number of bytes that IN_USE counts for the block."""
         self.owner = 0
-        """The number of the stream on which it was allocated."""
+        """The number of the stream on which the block was allocated."""
         self.returns: deque[GivenBack] | None = None
-        """The queue that gets it when it is freed while other streams may still use it."""
+        """The queue that gets the freed memory if streams other than the owner may still use it."""
         self.leaves: deque[GivenBack] | None = None
-        """The queue that gets it when it is freed while its owner may still use it, if there are
-        several streams."""
+        """The queue that gets the freed memory if its owner may still use it; None while there is
+        only one stream."""
         self.left_by: Access | None = None
-        """The last access to a tensor that was freed before, in whose memory this may lie."""
+        """The last access to an earlier, freed tensor in whose memory the block may lie."""
         self.elsewhere: dict[int, Access] | None = None
-        """The last access of each stream but the owner's."""
+        """The last access of each stream but the owner's, by the stream's number."""
         self.kept_for: set[int] = set()
-        """The streams that `record_stream` named: it is not reused before they are done with it."""
+        """The numbers of the streams given to `record_stream`: the memory is not reused before they
+        are done with it."""
         self.watchers: WeakSet[FreeWatcher] | None = None
 
     def span(self) -> Span:
-        """Returns the addresses of its first byte and of the byte after its last."""
+        """Returns the addresses of the block's first byte and of the byte after its last."""
         raise NotImplementedError
 
     def hold(self) -> object:
-        """Returns an object that keeps its bytes, but not the block itself, from being freed."""
+        """Returns an object that keeps the block's bytes, but not the block itself, from being
+        freed."""
         raise NotImplementedError
 
     def forget_accesses(self) -> None:
-        """Forgets all accesses. Call it when all queued work is done, or was never queued."""
+        """Forgets the block's accesses. Call it when all queued work is done, or was never
+        queued."""
         self.last_write = self.last_read = self.others = self.made_by = self.past = None
 
     def used_by(self, access: Access) -> None:
-        """Remembers `access` if it is on a stream other than the owner's."""
+        """Stores `access` as the last one of its stream, unless that stream is the block's
+        owner."""
         if access.stream != self.owner and self.returns is not None:
             self.elsewhere = self.elsewhere or {}
             self.elsewhere[access.stream] = access
@@ -204,7 +214,8 @@ class Block:
             ALLOCATIONS.changes += 1
 
     def watch(self, watcher: FreeWatcher) -> None:
-        """Registers a watcher, without keeping it alive."""
+        """Adds a watcher, whose `freed` is called when the block is freed. Doesn't keep the watcher
+        alive."""
         self.watchers = self.watchers or WeakSet()
         self.watchers.add(watcher)
 
@@ -231,7 +242,7 @@ class Block:
 
 
 class DeviceBlock(Block):
-    """Device memory: `data` is a CPU tensor that views it."""
+    """An allocation of device memory: `data` is a CPU tensor that views its storage."""
 
     __slots__ = ("data",)
     place = "device"
@@ -258,7 +269,7 @@ class DeviceBlock(Block):
 
 
 class PagesRef(ref):
-    """A weak reference to pages; `span` holds their addresses."""
+    """A weak reference to the pages of pinned memory; `span` holds their addresses."""
 
     __slots__ = ("span",)
     span: Span
@@ -288,8 +299,8 @@ class HostBlock(Block):
 
 
 class Allocations:
-    """The blocks whose addresses are known, by identity. `changes` grows when a block is added,
-    moved or freed."""
+    """The blocks whose addresses are known, by `id`, and the lines that freed blocks. `changes`
+    grows when a block is added, moved or freed."""
 
     def __init__(self) -> None:
         self.blocks: dict[int, ref[Block]] = {}
@@ -297,7 +308,8 @@ class Allocations:
         self._freed: deque[tuple[Span, SourceLine | None]] = deque(maxlen=MOST_FREED)
 
     def forget(self, block: Block) -> None:
-        """Removes a block that is being freed, and remembers the line."""
+        """Removes a block that is being freed, and remembers its addresses with the line that frees
+        it."""
         self.blocks.pop(id(block), None)
         self.changes += 1
         self._freed.append((block.span(), source_line()))

@@ -14,9 +14,10 @@ from .blocks import Block, Span
 from .pieces import Pieces
 
 MOST_PIECES = 1 << 16
-"""The most pieces for which races are checked. An operator that chooses more is not compared."""
+"""The most pieces of memory for which races are checked. An operator that chooses more is not
+compared."""
 MOST_KEPT = 4096
-"""The most elements of an index that is saved for comparison with later accesses."""
+"""The largest number of elements of an index that is copied, for comparison with later accesses."""
 
 Index = Sequence[torch.Tensor | None]
 Offsets = Callable[[torch.Tensor, Index], tuple[np.ndarray, Pieces]]
@@ -24,8 +25,8 @@ Offsets = Callable[[torch.Tensor, Index], tuple[np.ndarray, Pieces]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """The elements of `data`, a CPU tensor over `block`, that `index` chooses. It doesn't keep the
-    block alive."""
+    """The elements of `data`, a CPU tensor over `block`, that an operator reads or writes because
+    `index` chooses them. It doesn't keep the block alive."""
 
     block: ref[Block]
     data: torch.Tensor
@@ -35,8 +36,8 @@ class Chosen:
 
     @classmethod
     def by(cls, name: str, block: Block, args: Sequence[Any], wrote: bool) -> Chosen | None:
-        """Returns the part of its first argument that an operator chooses, or None for an operator
-        that chooses in another way. `name` has no overload; `args` are on the CPU."""
+        """Returns the part of its first argument that the operator `name` (without overload) reads
+        or writes, or None for an operator without a known way to choose. `args` are on the CPU."""
         data = args[0]
         if data.dim() == 0:
             return None
@@ -50,15 +51,16 @@ class Chosen:
         return None
 
     def kept(self) -> Chosen | None:
-        """Returns the same with a copy of the index, or None if the index is large."""
+        """Returns the same choice with a copy of the index, or None if the index has more than
+        MOST_KEPT elements."""
         if sum(part.numel() for part in self.index if part is not None) > MOST_KEPT:
             return None
         index = [None if part is None else part.clone() for part in self.index]
         return replace(self, index=index)
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the starts and ends of the byte ranges, int64 [N] each. Returns empty arrays if
-        there are more than MOST_PIECES pieces."""
+        """Returns the starts and ends of the chosen byte ranges, int64 [N] each, in order of
+        address. Returns empty arrays if there are more than MOST_PIECES pieces."""
         none = np.empty(0, np.int64)
         if self.data.numel() == 0 or all(part is None for part in self.index):
             return none, none
@@ -74,19 +76,20 @@ class Chosen:
         return starts[np.append(True, apart)], ends[np.append(apart, True)]
 
     def span(self) -> Span:
-        """Returns the smallest span that contains all ranges."""
+        """Returns the smallest span of addresses that contains all chosen ranges."""
         starts, ends = self.ranges()
         return (int(starts.min()), int(ends.max())) if len(starts) else (0, 0)
 
 
 def is_whole(block: Block, whole: bool, chosen: Chosen | None) -> bool:
-    """Returns True if an operator touches all elements of its tensor over `block`."""
+    """Returns True if an operator touches all elements of its tensor over `block`, and not only the
+    `chosen` ones."""
     return whole or (chosen is not None and block is not chosen.block())
 
 
 def _rows(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
-    """Returns the byte offsets and the pieces of whole rows, for an index of some dimensions, or a
-    mask over several."""
+    """Returns the byte offset of each row that an index of some dimensions, or a mask over several,
+    chooses, and the pieces of the row at offset 0."""
     by_dimension: dict[int, torch.Tensor] = {}
     dimension = 0
     for part in index:
@@ -106,8 +109,8 @@ def _rows(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
 
 
 def _elements(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
-    """Returns the byte offsets of single elements, for an index with as many dimensions as the
-    tensor that replaces the coordinates of one dimension."""
+    """Returns the byte offset of each element that `gather` or `scatter_` chooses, whose index
+    replaces the coordinates of one dimension, and the piece of the element at offset 0."""
     (numbers,) = (part for part in index if part is not None)
     coordinates = dict(enumerate(np.indices(numbers.shape, sparse=True)))
     coordinates[len(index) - 1] = numbers.numpy()
@@ -115,7 +118,8 @@ def _elements(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
 
 
 def _positions(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
-    """Returns the byte offsets of single elements, for an index of positions in row-major order."""
+    """Returns the byte offset of each element that an index of positions in row-major order
+    chooses, and the piece of the element at offset 0."""
     (numbers,) = (part for part in index if part is not None)
     flat = numbers.reshape(-1).numpy() % data.numel()
     return _bytes(data, dict(enumerate(np.unravel_index(flat, data.shape)))), _first(data)
@@ -128,7 +132,8 @@ def _masked(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
 
 
 def _bytes(data: torch.Tensor, coordinates: dict[int, np.ndarray]) -> np.ndarray:
-    """Returns the byte offsets from the first element, for coordinates by dimension."""
+    """Returns the byte offset from the first element of each point of `coordinates`, by
+    dimension."""
     total = np.zeros(1, np.int64)
     for dimension, numbers in coordinates.items():
         step = data.stride(dimension) * data.element_size()
@@ -138,7 +143,7 @@ def _bytes(data: torch.Tensor, coordinates: dict[int, np.ndarray]) -> np.ndarray
 
 
 def _first(data: torch.Tensor) -> Pieces:
-    """Returns the first element as one piece."""
+    """Returns the first element of `data` as one piece."""
     return Pieces(np.array([data.data_ptr()]), np.array([data.element_size()]))
 
 
@@ -146,12 +151,14 @@ ALONG_A_DIMENSION: dict[str, Offsets] = {
     **dict.fromkeys(("index_select", "index_copy_", "index_add_", "index_fill_"), _rows),
     **dict.fromkeys(("gather", "scatter_", "scatter_add_", "scatter_reduce_"), _elements),
 }
-"""Operators whose arguments are a tensor, a dimension and an index."""
+"""Operators whose arguments are a tensor, a dimension and an index, each with the function that
+finds the chosen bytes."""
 BY_ONE_INDEX: dict[str, Offsets] = {
     "embedding": _rows,
     **dict.fromkeys(("take", "put_"), _positions),
     **dict.fromkeys(("masked_fill_", "masked_select", "masked_scatter_"), _masked),
 }
-"""Operators whose arguments are a tensor and an index, or a mask."""
+"""Operators whose arguments are a tensor and an index, or a mask, each with the function that finds
+the chosen bytes."""
 BY_INDICES = {"index", "index_put_", "_index_put_impl_"}
 """Operators whose arguments are a tensor and a list of indices."""

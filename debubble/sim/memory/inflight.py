@@ -28,26 +28,27 @@ from .tape import Step, Tape, poison, redo
 class Upload:
     host: Pieces
     tape: Tape
-    """The tape on which the work queued after this upload begins."""
+    """The tape that has the work queued after this upload."""
     sent: np.ndarray | None
     """The bytes that the device reads, uint8 [nbytes of host], including bytes that the host writes
     there before the upload ends. Up to date after `read`. None while `lender` holds the bytes."""
     source: SourceLine | None
     what: str = "copy"
     left: np.ndarray | None = None
-    """The bytes that the work leaves in the memory, if it writes there too."""
+    """The bytes that the kernel leaves in the memory it reads, if it writes there too; otherwise
+    None."""
     overlays: list[Overlay] = field(default_factory=list)
-    """The bytes that were still in flight to the host when this was queued."""
+    """The bytes that were still in flight to this host memory when the upload was queued."""
     is_done: bool = False
     lender: torch.Tensor | None = None
-    """The target of a large copy, which holds the sent bytes until other work writes to it. They
-    are copied only then."""
+    """The target of a large copy, which holds the sent bytes until `read` copies them to `sent`: at
+    the latest before other work writes to the target."""
     hashes: list[int] | None = None
     """Hashes of the bytes in host memory at the start of a copy with a lender."""
 
     def read(self) -> np.ndarray:
-        """Returns `sent`, with the bytes of downloads that were in flight. Work that runs again may
-        have changed those bytes."""
+        """Returns `sent`, with the bytes of the downloads that were in flight to the same memory.
+        Work that runs again may have changed those bytes."""
         if self.sent is None:
             assert self.lender is not None
             is_there = self.lender.untyped_storage().nbytes() >= self.host.nbytes
@@ -66,7 +67,8 @@ class Upload:
 
 
 class InFlight:
-    """The work in flight on host memory, and tapes of all steps queued since the oldest upload."""
+    """The uploads and downloads in flight, and the tapes of all steps queued since the oldest
+    upload."""
 
     def __init__(self) -> None:
         self.uploads: set[Upload] = set()
@@ -78,19 +80,19 @@ class InFlight:
         self._lent: WeakValueDictionary[int, Upload] = WeakValueDictionary()
         """The uploads with a lender, by the address of the lender's memory."""
         self._host_writes: dict[tuple[int, int], SourceLine] = {}
-        """The line that last wrote to each range of addresses, the latest line last."""
+        """The line that last wrote to each range of pinned addresses, the latest line last."""
 
     @property
     def tape(self) -> Tape:
-        """The tape for the next step. A full tape is followed by a new one, so that old tapes can
-        be dropped even if some upload is always in flight."""
+        """The tape to which the next step is added. After a full tape it is a new one, so that old
+        tapes can be dropped even if some upload is always in flight."""
         if len(self._tapes[-1].steps) >= LONGEST_TAPE:
             self._tapes.append(Tape())
         return self._tapes[-1]
 
     def will_write(self, tensors: Sequence[torch.Tensor]) -> Tape:
-        """Saves the bytes of CPU tensors of device memory, and returns the tape for the step that
-        will write to them. Call it before the step runs."""
+        """Saves the bytes of these CPU tensors of device memory, and returns the tape for the step
+        that will write to them. Call it before the step runs."""
         for tensor in tensors if self._lent else ():
             upload = self._lent.pop(tensor.untyped_storage().data_ptr(), None)
             if upload is not None:
@@ -100,8 +102,9 @@ class InFlight:
         return tape
 
     def copy(self, target: torch.Tensor, host: torch.Tensor, source: SourceLine | None) -> Upload:
-        """Starts a copy from pinned memory to all of `target`. Saves the target's old bytes, unless
-        it is a whole allocation and no step came before, because then nothing reads them again."""
+        """Copies pinned memory to all of `target`, and returns the upload, which is now in flight.
+        Saves the target's old bytes, unless it is a whole allocation and no step came before,
+        because then nothing reads them again."""
         storage = target.untyped_storage()
         is_first = len(self._tapes) == 1 and not self._tapes[0].steps
         is_whole = target.is_contiguous() and target.nbytes == storage.nbytes()
@@ -121,7 +124,8 @@ class InFlight:
         return upload
 
     def upload(self, host: Pieces, source: SourceLine | None, what: str = "copy") -> Upload:
-        """Starts an upload from pinned memory. Call `ends_at` to say when it ends."""
+        """Starts an upload from pinned memory, for a "copy" or a "kernel" that reads it, and
+        returns it. Call `ends_at` to say when it ends."""
         sent, overlays = self.seen_by_device(host)
         return self._began(Upload(host, self.tape, sent, source, what, overlays=overlays))
 
@@ -132,13 +136,14 @@ class InFlight:
         return upload
 
     def give_up(self, upload: Upload) -> None:
-        """Removes an upload that was started, because it is no longer in flight."""
+        """Removes an upload that is no longer in flight: it has ended, or its kernel has failed."""
         if upload in self.uploads:
             self.uploads.remove(upload)
             upload.tape.num_uploads -= 1
 
     def download(self, host: Pieces, result: np.ndarray, source: SourceLine | None) -> Download:
-        """Starts a download. Host memory holds poison until the download is done."""
+        """Starts a download of `result` to host memory, and returns it. Host memory holds poison
+        until the download is done."""
         download = Download(host, result, source)
         self.downloads.add(download)
         return download
@@ -146,7 +151,8 @@ class InFlight:
     def download_to(
         self, host: torch.Tensor, result: np.ndarray, source: SourceLine | None
     ) -> Download:
-        """Starts a download into a dense tensor, with poison of its dtype."""
+        """Starts a download into a dense tensor, which holds poison of its dtype until the download
+        is done."""
         download = self.download(Pieces.of(host), result, source)
         poison(host)
         return download
@@ -162,18 +168,19 @@ class InFlight:
         return host.gather(), self.downloads.over(host) if self.downloads else []
 
     def note_host_write(self, tensor: torch.Tensor, source: SourceLine | None) -> None:
-        """Remembers the line that writes to a pinned tensor, while an upload is in flight."""
+        """Remembers that this line writes to a pinned tensor, if an upload is in flight."""
         if source and self.uploads and pinning.is_pinned(tensor):
             span = span_of(tensor)
             self._host_writes.pop(span, None)
             self._host_writes[span] = source
 
     def reader_of_pending(self, tensor: torch.Tensor) -> Download | None:
-        """Returns the download in flight whose target shares memory with `tensor`, or None."""
+        """Returns the latest download in flight to memory that `tensor` views, or None."""
         return self.downloads.at(*span_of(tensor))
 
     def settle(self, now: float) -> list[Hazard]:
-        """Finishes the work that is done by `now`, in microseconds, and returns the races found."""
+        """Finishes the uploads and downloads that end by `now`, in microseconds, and returns the
+        races found."""
         if now < self.next_done_at:
             return []
         hazards: list[Hazard] = []
@@ -196,8 +203,8 @@ class InFlight:
         return hazards
 
     def _finish(self, upload: Upload) -> list[Hazard]:
-        """Finishes an upload. If the host has overwritten its bytes meanwhile, takes the new bytes
-        and returns the race."""
+        """Finishes an upload. If the host has overwritten the memory meanwhile, takes its new bytes
+        as those sent, and returns the race in a list."""
         self.give_up(upload)
         upload.is_done = True
         if upload.is_unchanged():
@@ -217,7 +224,8 @@ class InFlight:
         return [self._overwritten(upload, changed)]
 
     def _drop_tapes(self) -> None:
-        """Drops the tapes before the oldest upload."""
+        """Drops the tapes from before the oldest upload in flight: their steps need not run
+        again."""
         if not self.uploads:
             self._tapes.append(Tape())
             self._host_writes.clear()
@@ -246,9 +254,10 @@ class InFlight:
 
 
 LONGEST_TAPE = 256
-"""The number of steps of a full tape."""
+"""The number of steps with which a tape is full."""
 LENT_FROM = 1 << 20
-"""Copies of more than this many bytes leave the sent bytes in their target."""
+"""Copies of more than this many bytes, from pinned memory to a whole allocation, leave the sent
+bytes in their target."""
 READ_BY = {"copy": "buffer of the copy", "kernel": "memory read by the kernel"}
 
 
@@ -269,7 +278,8 @@ def _copy_step(target: torch.Tensor, host: torch.Tensor, upload: Upload) -> Step
 
 
 def looking_at(flat: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-    """Returns a view of `flat`, uint8 [nbytes of like], as a dense tensor like `like`."""
+    """Returns a view of the bytes `flat`, uint8 [nbytes of like], as a tensor with the dtype, shape
+    and strides of `like`, which is dense."""
     view = torch.frombuffer(flat, dtype=like.dtype).as_strided(like.shape, like.stride())
     view = view.conj() if like.is_conj() else view
     return torch._neg_view(view) if like.is_neg() else view

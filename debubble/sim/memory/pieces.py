@@ -37,8 +37,8 @@ class Pieces:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Pieces:
-        """Returns the elements of a CPU tensor: one piece if they are dense, else a piece for each
-        dense row."""
+        """Returns the memory of a CPU tensor's elements: one piece if they are dense, else a piece
+        for each dense row."""
         if tensor.numel() == 0:
             return cls.none()
         if tensor.is_contiguous():
@@ -64,7 +64,7 @@ class Pieces:
         return len(self.starts)
 
     def __add__(self, other: Pieces) -> Pieces:
-        """Returns the ranges of both, the ranges of `other` last."""
+        """Returns the pieces of both, those of `other` last."""
         starts = np.concatenate([self.starts, other.starts])
         sizes = np.concatenate([self.sizes, other.sizes])
         return Pieces(starts, sizes, held=(*self.held, *other.held))
@@ -78,7 +78,7 @@ class Pieces:
         return int(self.sizes.sum()) if len(self.sizes) != 1 else int(self.sizes[0])
 
     def gather(self, flat: np.ndarray | None = None) -> np.ndarray:
-        """Copies the bytes into one flat array, uint8 [nbytes], and returns it."""
+        """Copies the bytes of all pieces into one flat array, uint8 [nbytes], and returns it."""
         flat = np.empty(self.nbytes, np.uint8) if flat is None else flat
         base = _address_of(flat)
         for start, size, offset in self._rows():
@@ -86,7 +86,8 @@ class Pieces:
         return flat
 
     def hold(self, flat: np.ndarray) -> bool:
-        """Returns True if `gather` would return the bytes of `flat`, without allocating as many."""
+        """Returns True if the pieces' bytes are those of `flat`, uint8 [nbytes]. Compares large
+        pieces a CHUNK at a time, so that it doesn't have to copy all of them."""
         if self.nbytes <= CHUNK:
             return self.gather().data == flat.data
         base = _address_of(flat)
@@ -98,7 +99,7 @@ class Pieces:
         )
 
     def hashes(self) -> list[int]:
-        """Returns a 64-bit hash for each CHUNK of the bytes."""
+        """Returns a 64-bit hash for each CHUNK of bytes of each piece."""
         return [
             hash(ctypes.string_at(start + at, min(CHUNK, size - at)))
             for start, size, _ in self._rows()
@@ -106,7 +107,8 @@ class Pieces:
         ]
 
     def scatter(self, flat: np.ndarray) -> None:
-        """Overwrites the bytes with those of `flat`, uint8 [nbytes], the inverse of `gather`."""
+        """Overwrites the pieces' bytes with those of `flat`, uint8 [nbytes], the inverse of
+        `gather`."""
         base = _address_of(flat)
         for start, size, offset in self._rows():
             ctypes.memmove(start, base + offset, size)
@@ -137,7 +139,8 @@ def span_of(tensor: torch.Tensor) -> Span:
 def share_a_byte(
     ranges: tuple[np.ndarray, np.ndarray], others: tuple[np.ndarray, np.ndarray]
 ) -> bool:
-    """Returns True if two lists of ranges share a byte. Each is its starts and ends, int64 [N]."""
+    """Returns True if a range of one list shares a byte with a range of the other. Each list is its
+    starts and ends, int64 [N]."""
     (starts, ends), order = ranges, np.argsort(others[0])
     if not len(starts) or not len(order):
         return False

@@ -25,10 +25,12 @@ _lock = threading.RLock()
 _ranges: list[tuple[int, int]] = []
 _blocks: dict[int, HostBlock] = {}
 _registered: set[int] = set()
-"""The addresses at which registered ranges begin. `_blocks` is keyed by the same addresses."""
+"""The addresses at which memory registered by `register` begins. They are also keys of
+`_blocks`."""
 _freed: deque[PagesRef] = deque()
-"""Freed pages that are still to be forgotten. Ctrl-C can end any Python function, even one called
-when memory is freed, but not this deque's `append`, which is no Python function."""
+"""References to freed pages that still count as pinned, until `_forget_freed`. Ctrl-C can end any
+Python function, even one called when memory is freed, but not this deque's `append`, which is no
+Python function."""
 _library: torch.library.Library | None = None
 
 _FACTORIES = {
@@ -57,7 +59,8 @@ _FACTORIES = {
 
 
 class _PinnedPages(mmap.mmap):
-    """Separately mapped pages, whose addresses never belonged to pageable memory."""
+    """Memory pages for pinned tensors, mapped separately: their addresses never belonged to
+    pageable memory."""
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
@@ -73,7 +76,7 @@ def block_at(address: int) -> HostBlock | None:
 
 
 def is_possible() -> bool:
-    """Returns True unless DEBUBBLE_PINNING is off, which stands for a platform that can't pin, such
+    """Returns True unless DEBUBBLE_PINNING is off, which simulates a platform that can't pin, such
     as WSL."""
     return os.environ.get(VARIABLE, "on") != "off"
 
@@ -169,8 +172,8 @@ def _with_pinning(factory):
 
 
 def _from_pinned(factory, *args, device=None, requires_grad=False, **kwargs):
-    """Makes a tensor from Python values in pinned memory, then moves it to its device. Raises
-    RuntimeError if the values are a tensor."""
+    """Makes a tensor from Python values for `torch.tensor` or `new_tensor` with `pin_memory=True`:
+    first in pinned memory, then on its device. Raises RuntimeError if the values are a tensor."""
     of = args[0] if factory.__name__ == "new_tensor" else None
     values = [*args[of is not None :], kwargs.get("data")][0]
     if isinstance(values, torch.Tensor):
@@ -188,8 +191,8 @@ def _pinned_like(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _dense_stride(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Returns the strides of a pinned copy. As in PyTorch, a dense tensor keeps its strides, and
-    any other becomes row-major."""
+    """Returns the strides that a pinned copy of `tensor` has. As in PyTorch, a dense tensor keeps
+    its strides, and any other becomes row-major."""
     return tuple(torch.empty_like(tensor, device="meta").stride())
 
 
@@ -213,7 +216,8 @@ def _remember(address_range: tuple[int, int], pages: PagesRef | None = None) -> 
 
 
 def _forget(address_range: tuple[int, int]) -> None:
-    """Forgets a range, even if Ctrl-C interrupted the call that remembered or forgot it."""
+    """Makes a range of addresses count as pageable again, even if Ctrl-C interrupted an earlier
+    call for it."""
     with _lock:
         if address_range in _ranges:
             _ranges.remove(address_range)
@@ -221,7 +225,8 @@ def _forget(address_range: tuple[int, int]) -> None:
 
 
 def _forget_freed() -> None:
-    """Forgets freed pages. If Ctrl-C interrupts it, the next look-up does the rest."""
+    """Makes the addresses of freed pages count as pageable again. If Ctrl-C interrupts it, the next
+    look-up does the rest."""
     if not _freed:
         return
     with _lock:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 GONE = np.iinfo(np.int64).min
-"""The end of a dropped row, which overlaps nothing."""
+"""The end that marks a dropped row, which then overlaps nothing."""
 LARGE = 8192
-"""The number of rows from which on they are not sorted again for a few new rows."""
+"""The number of rows from which on a sorted group isn't merged with a few new rows, because it
+would have to be sorted again."""
 
 
 class Rows:
@@ -35,7 +36,8 @@ class Rows:
         )
 
     def drop(self, rows: np.ndarray) -> None:
-        """Drops rows, given by their numbers, which may repeat, or by a mask, bool [n]."""
+        """Drops the rows with these numbers, which may repeat, or the rows where a mask, bool [n],
+        is True."""
         if len(rows) == 0:
             return
         self.ends[rows] = GONE
@@ -44,8 +46,8 @@ class Rows:
             self._sort(self.starts[left], self.ends[left], self.values[left])
 
     def overlapping(self, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns all pairs of a row and a range that share a byte, as two arrays of their numbers.
-        The ranges may be in any order."""
+        """Returns two int64 arrays, the number of a row and the number of a range, for each pair of
+        a row and a given range that share a byte. The ranges may be in any order."""
         first = np.searchsorted(self._reach, starts, "right")
         counts = np.maximum(np.searchsorted(self.starts, ends, "left") - first, 0)
         ranges = np.repeat(np.arange(len(starts)), counts)
@@ -61,8 +63,8 @@ class Rows:
 
 
 class RangeTable:
-    """Rows grouped by powers of two of their lengths, because a search for short ranges among long
-    ones is slow."""
+    """A table of address ranges with numbers. Its rows are grouped by powers of two of their
+    lengths, because a search for short ranges among long ones is slow."""
 
     def __init__(self) -> None:
         self._by_length: dict[int, list[Rows]] = {}

@@ -22,18 +22,20 @@ from .illegal_access import IllegalMemoryAccess
 
 
 class Use(NamedTuple):
-    """An access of a step to an allocation: to all elements of `data` if `whole` is True."""
+    """An access of a step to an allocation, through the CPU tensor `data`: to all of its elements
+    if `whole` is True."""
 
     block: Block
     data: torch.Tensor
     wrote: bool | None
-    """None for an access by address, which the step reports itself."""
+    """True for a write. None for an access by address, which the step reports itself."""
     whole: bool
 
 
 @dataclass(slots=True)
 class Step:
-    """One operation on CPU data. `call` writes in place, or returns the values for `outputs`."""
+    """One operation on CPU data that can run again. `call` writes in place, or returns the values
+    for `outputs`."""
 
     call: Callable[[], Any]
     outputs: list[torch.Tensor]
@@ -44,12 +46,13 @@ class Step:
     writes: list[torch.Tensor] = field(default_factory=list)
     """The CPU tensors that `call` writes in place."""
     drawn: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
-    """The tensors that got random numbers, with those numbers. A second draw would differ."""
+    """The tensors that got random numbers in the first run, with copies of those numbers. A second
+    draw would differ."""
     chosen: Chosen | None = None
     """The part of one allocation that the operation chooses by an index."""
     under_way: Callable[[float], None] | None = None
-    """The function that a replay calls instead of `run` for work that stays in flight after its
-    launch. It takes the time at which the work ends."""
+    """The function that a replay calls instead of `run`, for work that stays in flight after the
+    graph's launch. It takes the time at which the work ends."""
 
     def run(self) -> None:
         for output, value in zip(self.outputs, flat_tensors(self.call()), strict=False):
@@ -67,24 +70,27 @@ class Step:
 
 
 class Tape:
-    """Steps in order, and the bytes that older memory held when a step first wrote to it."""
+    """Steps in order, and the bytes that memory from before the tape held when a step first wrote
+    to it."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.made: set[int] = set()
         """The addresses of the allocations that were made on the tape."""
         self.blank: list[torch.Tensor] = []
-        """The allocations that no step made: uninitialized memory, to be written to later."""
+        """The CPU data of allocations that no step made: uninitialized memory, to be written to
+        later."""
         self.results: list[tuple[ref[Block], torch.Tensor]] = []
-        """The allocations that hold a step's result, with their data."""
+        """The allocations that hold a step's result, with their CPU data."""
         self.hazards: list[Hazard] = []
-        """The races among the steps of a graph."""
+        """The races among the steps of a captured graph."""
         self.num_uploads = 0
         """The number of uploads in flight that began on this tape."""
         self._before: dict[int, Kept] = {}
 
     def will_write(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Saves the bytes of tensors not made on the tape. Call it before a step writes to them."""
+        """Saves the bytes of the memory of these tensors, unless it was made on the tape or is
+        saved already. Call it before a step writes to them."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             address = storage.data_ptr()
@@ -101,14 +107,16 @@ class Tape:
         self.made.update(output.untyped_storage().data_ptr() for output in step.outputs)
 
     def undo(self) -> None:
-        """Restores the bytes of memory from before the tape."""
+        """Restores the bytes that memory from before the tape held when a step first wrote to
+        it."""
         for kept in self._before.values():
             kept.restore()
 
 
 class Kept:
-    """The saved bytes of a storage. Pages of a large storage that are not in memory yet are left
-    out, because they are zero. A cache as large as a GPU's memory consists mostly of such pages."""
+    """A copy of the bytes of a storage, which `restore` puts back. Pages of a large storage that
+    are not in memory yet are left out, because they are zero. A cache as large as a GPU's memory
+    consists mostly of such pages."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self.everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
@@ -138,15 +146,15 @@ class Kept:
 
 
 LARGE = 64 << 20
-"""The size in bytes from which on a storage is saved by pages."""
+"""The size in bytes from which on only the pages of a storage that are in memory are saved."""
 PAGE = mmap.PAGESIZE
 _IN_USE = np.uint64(3 << 62)
-"""The bits of a page in memory and of a swapped page, in Linux's pagemap."""
+"""The bits in Linux's pagemap that say that a page is in memory or swapped."""
 
 
 def rows_of(pages: torch.Tensor) -> torch.Tensor:
-    """Returns the numbers of the pages that are True. With a mask instead, PyTorch would touch the
-    other pages too."""
+    """Returns the numbers of the pages for which `pages`, bool [pages], is True. Indexed by the
+    mask itself, PyTorch would touch the other pages too."""
     return pages.nonzero().flatten()
 
 
@@ -180,7 +188,8 @@ def flat_tensors(value: Any) -> list[torch.Tensor]:
 
 
 def with_tensors(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    """Returns the same structure with its tensors replaced, in the order of `flat_tensors`."""
+    """Returns `value`, a tensor or nested lists and tuples, with its tensors replaced by `tensors`,
+    in the order of `flat_tensors`."""
     if isinstance(value, torch.Tensor):
         return next(tensors)
     if isinstance(value, (list, tuple)):
