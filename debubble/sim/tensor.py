@@ -43,7 +43,8 @@ class SimTensor(torch.Tensor):
         return _run(func, args, kwargs or {})
 
     def look_at(self, data_on_cpu: torch.Tensor, block: Block) -> None:
-        """Makes this tensor a view of `data_on_cpu`, as `resize_`, `t_` and `out=` need."""
+        """Makes this tensor view other CPU data and its allocation, as `resize_`, `t_` and `out=`
+        need."""
         _DATA.__set__(self, SimTensor(data_on_cpu, block))
         self.data_on_cpu, self.block = data_on_cpu, block
         ALLOCATIONS.changes += 1
@@ -62,7 +63,8 @@ class SimTensor(torch.Tensor):
         self.look_at(other.data_on_cpu, other.block)
 
     def data_ptr(self) -> int:
-        """Returns the first element's address, which is constant while the allocation lives."""
+        """Returns the address of the first element, which is constant while the allocation lives,
+        and makes the allocation known to address look-ups."""
         self.block.put_on_map()
         return self.data_on_cpu.data_ptr()
 
@@ -107,8 +109,8 @@ class SimTensor(torch.Tensor):
         return object.__format__(self, spec)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # PyTorch gives its argument no name
-        """Returns what a CUDA tensor prints. Each value is read alone, and each read waits for the
-        device."""
+        """Returns the text that a CUDA tensor prints. Reads each value alone, and each read waits
+        for the device."""
         try:
             with during(torch.Tensor.__repr__):
                 text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
@@ -176,7 +178,7 @@ _DATA: Any = inspect.getattr_static(torch.Tensor, "data")
 _DEVICE = torch.device("cpu")
 _run: Any = None
 CALLED = {"sim"}
-"""The device types that mean sim; "cuda" is among them inside `as_cuda`."""
+"""The device types that mean sim: "sim", and "cuda" inside `as_cuda`."""
 
 
 def connect(device: torch.device, run: Any) -> None:
@@ -221,8 +223,8 @@ def assign(tensor: SimTensor, index: Any, value: Any) -> None:
 
 
 def _parts_of(index: Any) -> tuple[Any, ...]:
-    """Returns the index as a tuple of parts. A list shorter than 32 that holds more than numbers
-    counts as a tuple, as it did in old versions of NumPy."""
+    """Returns the index as a tuple with one part for each of its items. A list shorter than 32 that
+    holds more than numbers counts as a tuple, as it did in old versions of NumPy."""
     if isinstance(index, tuple):
         return index
     if isinstance(index, Sequence) and len(index) < 32:
@@ -235,7 +237,8 @@ def _parts_of(index: Any) -> tuple[Any, ...]:
 def _narrow(
     tensor: torch.Tensor, parts: tuple[Any, ...]
 ) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
-    """Applies the parts that make a view. Returns the view and its index tensors, by dimension."""
+    """Applies the numbers, slices and None of an index. Returns the view that they make, and the
+    index tensors left, by dimension of the view."""
     view, dimension = tensor, 0
     index_tensors: list[torch.Tensor | None] = []
     for part in parts:

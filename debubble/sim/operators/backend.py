@@ -32,8 +32,8 @@ from .features import (
 
 
 def register(device: SimDevice) -> Dispatcher:
-    """Registers sim with PyTorch, so that `torch.device("sim")` exists, and returns its dispatcher.
-    Call it once in each process."""
+    """Registers sim with PyTorch, so that `torch.device("sim")` exists, and returns the dispatcher,
+    which runs all of sim's operators. Call it once in each process."""
     _setup_privateuseone_for_python_backend(
         "sim", backend_module=_device_module(device), device_guard=_DeviceGuard()
     )
@@ -55,14 +55,15 @@ def register(device: SimDevice) -> Dispatcher:
 
 
 class _DeviceGuard(torch._C._acc.DeviceGuard):
-    """The guard through which PyTorch restores a thread's stream, even while a Python error leaves
-    a backward pass."""
+    """The object that PyTorch calls to learn sim's device type, also when it restores a thread's
+    stream while a Python error leaves a backward pass."""
 
     def type_(self) -> Any:
         """Returns the device type, and saves a pending Python error for the backward pass to raise.
 
         The caller is C++ that must not throw. With an error pending, every call into Python fails,
-        and the process would be aborted."""
+        and the process would be aborted.
+        """
         try:
             _fails_if_an_error_is_pending()
         except SystemError as error:
@@ -78,8 +79,8 @@ _PRIVATE_USE_1 = torch._C._autograd.DeviceType.PrivateUse1
 
 def _let_optimizers_take_foreach() -> None:
     """Makes PyTorch's optimizers and `clip_grad_norm_` update all parameters in one kernel by
-    default, as on CUDA. They do so if every parameter is of a class in these lists, and a parameter
-    on sim is a SimTensor."""
+    default, as on CUDA. They do so if every parameter is of a class in two lists, to which this
+    adds SimTensor."""
     _of_optimizers.append(tensor.SimTensor)
     _of_norms.append(tensor.SimTensor)  # type: ignore[arg-type]  # meant for any class of tensors
 

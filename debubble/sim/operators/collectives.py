@@ -16,13 +16,16 @@ from .computing import all_on_cpu
 from .execution import Operation, execute
 
 IN_PLACE = {"allreduce_", "broadcast_", "reduce_", "allreduce_coalesced_"}
-"""Collectives for which NCCL does nothing in a group of one. It runs all others as copies there."""
+"""Collectives that NCCL does not run at all in a group of one process. It runs all others there as
+copies."""
 OF_ONE_SIDE = {"send", "recv_", "recv_any_source_"}
-"""Operators that must not wait in the call, because the other process may call its side later."""
+"""Operators of one side of a message, whose call must not wait: the other process may make its call
+later."""
 
 
 class Collective:
-    """One operator of the namespace "c10d". Its work on the data is done when the call returns."""
+    """Runs one collective of `torch.distributed` (the operators of the namespace "c10d") on tensors
+    of sim. The CPU data is complete when the call returns."""
 
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device, self.func = device, func
@@ -71,8 +74,8 @@ class Collective:
 
 
 def _for_cpu(group: Any) -> Any:
-    """Returns a group of the same members that takes CPU tensors: `group` itself, or a new group
-    whose CPU backend is the device's backend of `group`."""
+    """Returns a group of the same members that takes CPU tensors: `group` itself if it does, or a
+    new group whose CPU backend is the CUDA backend of `group`."""
     from torch._C import _distributed_c10d as c10d
 
     try:

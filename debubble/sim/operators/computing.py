@@ -45,27 +45,31 @@ CHOOSES_BY_VALUE = {
     "take",
     "_index_put_impl_",
 }
-"""Operators for which values in device memory choose the part of a tensor that they touch."""
+"""Operators that touch only a part of a tensor, which values in device memory choose: an index or a
+mask."""
 ON_EITHER_DEVICE = {
     **dict.fromkeys(("index.Tensor", "index_put_", "index_put", "_index_put_impl_"), 1),
     **dict.fromkeys(("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data"), 1),
 }
-"""The position of an argument whose tensors may also be on the CPU: indices, sizes of batches."""
+"""The position of the argument whose tensors may also be on the CPU (indices, or the sizes of
+batches), by operator."""
 
 
 IN_FLOAT32 = {"mm", "bmm", "addmm", "addmv", "mv", "baddbmm"}
 LARGE_PRODUCT = 1 << 16
-"""The number of elements from which on a factor counts as large."""
+"""The number of elements from which on a factor in half precision counts as large, so that its
+product is computed in fp32."""
 
 
 NORMALISATION = "native_batch_norm"
 UPDATES = {NORMALISATION: slice(3, 5), "batch_norm_update_stats": slice(1, 3)}
-"""The arguments that an operator writes although its schema doesn't say so: running statistics,
-which the normalisation of a batch updates in training alone."""
+"""The positions of arguments that an operator writes although its schema doesn't say so: running
+statistics, which `native_batch_norm` updates in training only."""
 
 
 class Computation:
-    """An operator overload on sim: created once, then called for every use."""
+    """Runs one operator overload on sim: created once, then called for every use with the
+    operator's arguments."""
 
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device = device
@@ -147,7 +151,8 @@ class Computation:
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)
 
     def effects(self, args: tuple, kwargs: dict) -> Effects:
-        """Returns the operator's effects for these arguments, with tensors on any device."""
+        """Returns the kernels, copies and waits of the operator for these arguments, whose tensors
+        may be on any device."""
         return self.rule if isinstance(self.rule, Effects) else self.rule(args, kwargs)
 
     def compute(
@@ -160,11 +165,12 @@ class Computation:
         call: Callable[[], Any] | None = None,
         chosen: Chosen | None = None,
     ) -> Any:
-        """Runs the operator and returns its result on the CPU. It reads `on_device` and writes
-        `written`.
+        """Runs the operator on CPU data, queues its kernels, and returns its result on the CPU. The
+        operator reads `on_device` and writes `written`.
 
         `call` replaces the CPU's own operator on these arguments. `chosen` is the part of the first
-        argument that the operator touches."""
+        argument that the operator touches.
+        """
         if not self.is_measured:
             self.device.note_unmeasured(self.name.partition(".")[0])
         if self.device.rules_out_waits:
@@ -186,8 +192,9 @@ class Computation:
         return execute(self.device, operation)
 
     def _chosen(self, args: tuple, cpu_args: Sequence) -> Chosen | None:
-        """Returns the part of the first argument that the operator chooses, or None if no other
-        stream and no copy by address could touch the same memory."""
+        """Returns the part of the first argument that the operator chooses by index. Returns None
+        if no other stream and no copy by address could touch the same memory, so that no race is
+        possible."""
         of = args[0]
         if not isinstance(of, SimTensor):
             return None
@@ -221,7 +228,8 @@ class Computation:
             yield from flat_tensors(value)
 
     def _expect_one_device(self, inputs: list[torch.Tensor]) -> None:
-        """Raises RuntimeError for a CPU tensor. One without dimensions counts as a number."""
+        """Raises RuntimeError if one of these tensors is on the CPU, unless it has no dimensions,
+        and so counts as a number."""
         for tensor in inputs:
             if not isinstance(tensor, SimTensor) and tensor.dim() > 0:
                 raise RuntimeError(
@@ -242,8 +250,8 @@ class Computation:
 
 
 def _is_large_in_halves(factors: list[SimTensor]) -> bool:
-    """Returns True if all factors are of one half type and at least one is large. Factors of two
-    types are left to PyTorch, which refuses to multiply them."""
+    """Returns True if a product is worth computing in fp32: all factors are of one half type and at
+    least one is large. Factors of two types are left to PyTorch, which refuses to multiply them."""
     dtype = factors[0].dtype
     if dtype not in HALVES or any(factor.dtype != dtype for factor in factors):
         return False
@@ -251,22 +259,23 @@ def _is_large_in_halves(factors: list[SimTensor]) -> bool:
 
 
 def _in_float32(func: Any, args: Sequence, kwargs: dict[str, Any]) -> torch.Tensor:
-    """Returns a product of halves computed in fp32 and rounded once, as on tensor cores. Most CPUs
-    have no instructions for halves, and take forty times as long with them."""
+    """Returns the matrix product `func` of halves, computed in fp32 and rounded once, as on tensor
+    cores. Most CPUs have no instructions for halves, and take forty times as long with them."""
     in_float32 = [arg.float() if isinstance(arg, torch.Tensor) else arg for arg in args]
     dtype = next(arg.dtype for arg in args if isinstance(arg, torch.Tensor))
     return func(*in_float32, **kwargs).to(dtype)
 
 
 def _as_tensor(number: bool | int | float | complex, beside: list[torch.Tensor]) -> torch.Tensor:
-    """Returns a number as a CPU tensor. A float is float64 if one of the tensors `beside` it is."""
+    """Returns a number as a CPU tensor. A float becomes float64 if a tensor in `beside`, the other
+    arguments, is float64."""
     is_exact = isinstance(number, float) and any(t.dtype == torch.float64 for t in beside)
     return torch.tensor(number, dtype=torch.float64 if is_exact else None, device="cpu")
 
 
 def all_on_cpu(values: Sequence, inputs: list[torch.Tensor]) -> list:
-    """Returns the arguments with CPU data in place of sim tensors. Appends all their tensors to
-    `inputs`."""
+    """Returns arguments with CPU data in place of sim tensors. Appends all tensors among them, as
+    they were, to `inputs`."""
     found = []
     for value in values:
         kind = type(value)
@@ -284,8 +293,8 @@ WITHOUT_TENSORS = {type(None), bool, int, float, str, torch.dtype}
 
 
 def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
-    """Returns an argument, or a structure of arguments, with CPU data in place of sim tensors.
-    Appends all its tensors to `inputs`."""
+    """Returns an argument, a tensor or nested lists of them, with CPU data in place of sim tensors.
+    Appends all its tensors, as they were, to `inputs`."""
     if isinstance(value, torch.Tensor):
         if isinstance(value, SimTensor):
             inputs.append(value)
@@ -302,7 +311,8 @@ def _brought_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Returns real zeros for a zero tensor on sim, which forward derivatives make without memory.
 
     Raises RuntimeError for any other device tensor that is no SimTensor: reading its memory would
-    end the process."""
+    end the process.
+    """
     if tensor._is_zerotensor():
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
     kind = f"a {type(tensor).__name__} with layout {tensor.layout}"

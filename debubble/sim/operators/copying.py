@@ -31,8 +31,8 @@ class Copies:
         return target
 
     def to_copy(self, args: tuple, kwargs: dict) -> torch.Tensor:
-        """Runs `to`: makes a new tensor and copies into it. A result on the host is pinned if the
-        copy is non-blocking."""
+        """Runs `_to_copy`, the operator of `Tensor.to`: makes a new tensor and copies `args[0]`
+        into it. A result on the host is pinned if the copy is non-blocking."""
         source = args[0]
         dtype = kwargs.get("dtype") or source.dtype
         to_host = torch.device(kwargs.get("device") or source.device).type == "cpu"
@@ -47,7 +47,8 @@ class Copies:
         return target
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
-        """Copies `source` to `target`, of which at least one is on sim."""
+        """Copies `source` to `target`: from host to device, from device to host, or on the
+        device."""
         if not isinstance(target, SimTensor):
             assert isinstance(source, SimTensor)
             self._download(target, source, non_blocking)
@@ -88,8 +89,8 @@ class Copies:
     def _send(
         self, data: torch.Tensor, source: torch.Tensor, line: SourceLine | None, done_at: float
     ) -> None:
-        """Starts an upload that was queued just now. The device reads host memory until the copy
-        ends, at `done_at`."""
+        """Begins an upload to `data` that was queued just now. The device reads host memory,
+        `source`, until the copy ends, at `done_at`."""
         device, in_flight = self.device, self.device.in_flight
         device.touches_host(source, writes=False)
         in_flight.ends_at(in_flight.copy(data, source, line), done_at)
@@ -113,7 +114,8 @@ class Copies:
     def _bring(
         self, target: torch.Tensor, data: torch.Tensor, line: SourceLine | None, done_at: float
     ) -> None:
-        """Starts a download that was queued just now. Its bytes arrive on the host at `done_at`."""
+        """Begins a download from `data` that was queued just now. Its bytes arrive in `target` at
+        `done_at`."""
         device, in_flight = self.device, self.device.in_flight
         result = np.empty(nbytes_of(target), np.uint8)
         view = looking_at(result, target)
@@ -131,7 +133,8 @@ def _reads_pinned(actions: list[Action]) -> bool:
 def _stride_of_copy(
     source: torch.Tensor, memory_format: torch.memory_format | None
 ) -> tuple[int, ...]:
-    """Returns the strides of a copy of `source`: its own if it is dense."""
+    """Returns the strides of a copy of `source`: its own if it is contiguous, else those that
+    `memory_format` gives, by default its own if it is dense."""
     if source.is_contiguous():
         return tuple(source.stride())
     data = source.data_on_cpu if isinstance(source, SimTensor) else source

@@ -23,7 +23,8 @@ aten = torch.ops.aten
 
 
 class Dispatcher:
-    """The function that PyTorch calls for each operator on sim. It classifies an overload once."""
+    """The function that PyTorch calls for each operator on sim. At the first call of an overload it
+    finds the function that runs it."""
 
     def __init__(self, device: SimDevice) -> None:
         self.device = device
@@ -35,7 +36,8 @@ class Dispatcher:
             aten._nested_tensor_from_mask_left_aligned.default: _are_left_aligned,
         }
         self._runs = {id(func): run for func, run in self._known.items()}
-        """The same by `id`, because PyTorch computes the hash of an overload in Python."""
+        """The functions in `_known` by the `id` of their overload, because PyTorch computes the
+        hash of an overload in Python."""
 
     def __call__(self, func: Any, args: tuple, kwargs: dict) -> Any:
         run = self._runs.get(id(func))
@@ -57,7 +59,7 @@ class Dispatcher:
             lock.release()
 
     def runs_by(self, func: Any, run: Operator) -> None:
-        """Makes `run` run the operator `func` from now on."""
+        """Makes the function `run` run the operator overload `func` from now on."""
         self._known[func] = self._runs[id(func)] = run
 
     def _classify(self, func: Any) -> Operator:
@@ -99,10 +101,11 @@ class Dispatcher:
 
 
 def in_parts(parts: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
-    """Runs an operator as its parts.
+    """Runs an operator by calling `parts`, which calls the other operators that it consists of.
 
     PyTorch has materialized conjugate and negative views of the arguments by now, and excludes the
-    keys that do so. They are included again here, or the parts would ignore such views."""
+    keys that do so. They are included again here, or the parts would ignore such views.
+    """
     includes = torch._C._dispatch_tls_local_include_set()
     excludes = torch._C._dispatch_tls_local_exclude_set() - WRITES_OUT_MARKED
     with torch._C._ForceDispatchKeyGuard(includes, excludes):
@@ -115,14 +118,16 @@ WRITES_OUT_MARKED = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate) | (
 
 
 def _are_left_aligned(args: tuple, kwargs: dict) -> bool:
-    """Returns False, because sim has no nested tensors, so `nn.TransformerEncoder` keeps its padded
-    rows. Reads the mask first, because CUDA waits for it."""
+    """Replaces an operator with which `nn.TransformerEncoder` asks if it may drop padded rows.
+    Returns False, because sim has no nested tensors. Reads the mask first, because CUDA waits for
+    it."""
     bool(args[1].all())
     return False
 
 
 def _looking_at(data: Any, block: Block) -> Any:
-    """Returns a view on sim of `block` for a CPU tensor, or a list of views for several tensors."""
+    """Returns a tensor on sim over `block` for the CPU tensor `data`, or a list of them for several
+    tensors."""
     if not isinstance(data, torch.Tensor):
         return [_looking_at(part, block) for part in data]
     view = SimTensor(data, block)

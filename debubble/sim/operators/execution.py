@@ -16,8 +16,8 @@ from ..tensor import SimTensor
 
 @dataclass(slots=True)
 class Operation:
-    """An operator's work. `call` computes on CPU data: it writes in place, or returns new memory if
-    `makes_memory` is True.
+    """An operator's work on CPU data and on the device. `call` computes on CPU data: it writes in
+    place, or returns new memory if `makes_memory` is True.
 
     `actions` takes the return value of `call`, because an operator on empty tensors launches
     nothing.
@@ -32,16 +32,18 @@ class Operation:
     has_result: bool = True
     """False for a kernel, which needn't run during a capture to find the shape of a result."""
     waits: bool = False
-    """True if the host has to know the result, so that all queued work is done first."""
+    """True if the host has to know the result, so that all work queued before it is done first."""
     whole: bool = True
-    """True if it touches all elements of its tensors, and doesn't choose by index or address."""
+    """True if the operation touches all elements of its tensors, and doesn't choose by index or
+    address."""
     chosen: Chosen | None = None
-    """The part of one of its tensors that it chooses by an index."""
+    """The part of one of its tensors that the operation chooses by an index."""
 
 
 def execute(device: SimDevice, operation: Operation) -> Any:
-    """Runs an operation and returns the result of `call`. Saves it if it may have to run again: for
-    a graph, or after a copy whose source the host could still overwrite."""
+    """Runs or captures an operation: its data on the CPU now, its actions on the device in modelled
+    time. Returns the result of `call`. Saves the operation if it may have to run again: for a
+    graph, or after a copy whose source the host could still overwrite."""
     device.host_works(device.cost.op_us)
     if device.capturing is not None:
         return _capture(device, device.capturing, operation)
@@ -70,7 +72,8 @@ def _capture(device: SimDevice, tape: Tape, operation: Operation) -> Any:
 
 
 def run(device: SimDevice, step: Step) -> Any:
-    """Runs a step that is queued now, and saves it if it may have to run again."""
+    """Runs a step that is queued now, and returns its result. Saves it on the tape if an upload in
+    flight may make it run again."""
     if device.in_flight.uploads:
         device.in_flight.will_write(step.writes).append(step)
     return step.call()
@@ -83,8 +86,8 @@ def capture_later(
     reads: Sequence[SimTensor],
     writes: Sequence[SimTensor],
 ) -> None:
-    """Captures work that stays in flight after a replay's launch. `begin` gets the time at which
-    it ends."""
+    """Captures a copy that stays in flight after a replay's launch. Each replay calls `begin` with
+    the time at which the copy ends."""
     assert device.capturing is not None
     step = Step(_nothing, [], actions, device.source(), uses(reads, writes, True), under_way=begin)
     device.capturing.append(step)
@@ -92,7 +95,8 @@ def capture_later(
 
 
 def _nothing() -> None:
-    """Does nothing: captured work moves no bytes before a replay."""
+    """Stands for the captured copy when its step runs: the bytes move only in `begin`, at a
+    replay."""
 
 
 def uses(

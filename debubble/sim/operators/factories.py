@@ -32,14 +32,15 @@ _fallback: torch.library.Library | None = None
 
 
 class Factories:
-    """The operators without a sim tensor among their arguments: no tensor class sees them."""
+    """The operators that make tensors on sim without a sim tensor among their arguments: no tensor
+    class sees such calls."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher, self.device = dispatcher, dispatcher.device
 
     @property
     def by_name(self) -> dict[str, Callable[..., SimTensor]]:
-        """The factories that make a tensor, by overload."""
+        """The methods that make a tensor, by the name of their operator overload."""
         return {
             "empty.memory_format": self.empty,
             "empty_strided": self.empty_strided,
@@ -57,7 +58,8 @@ class Factories:
         return self._without_kernel(make, math.prod(size), dtype)
 
     def arange(self, *bounds: Any, dtype=None, **options: Any) -> SimTensor:
-        """Written out because its result is resized from empty elsewhere."""
+        """Runs `torch.arange` as one kernel. PyTorch's own way for other devices would resize an
+        empty tensor."""
         data = torch.arange(*bounds, dtype=dtype)
         actions = [kernel("arange", nbytes_of(data))] if data.numel() else []
         operation = Operation(data.clone, lambda _: actions, makes_memory=True)
@@ -66,7 +68,8 @@ class Factories:
     def copy_from(
         self, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False
     ) -> torch.Tensor:
-        """Copies a tensor to the device: the second half of `torch.tensor(values, device=...)`."""
+        """Copies a tensor to the device, for code in C++ such as `torch.tensor(values,
+        device=...)`, which makes a CPU tensor first."""
         self.device.host_works(self.device.cost.op_us)
         self.dispatcher.copies.copy(target, source, non_blocking)
         return target
@@ -125,9 +128,9 @@ def _ctc_loss(
     target_lengths: Any,
     *options: Any,
 ) -> torch.Tensor:
-    """Takes the lengths from the host, as CUDA does, and reads those on the device. Before that it
-    reads a number to ask whether cuDNN could compute it, and once more with the lengths at
-    hand."""
+    """Computes `ctc_loss` with lengths on the host, as CUDA does: reads lengths on the device back.
+    Like PyTorch, first reads one target, to find out if cuDNN could compute it, and again once the
+    lengths are on the host."""
     if targets.numel():
         targets[(0,) * targets.dim()].item()
     if overload == "Tensor":
@@ -142,7 +145,8 @@ WITHOUT_MEMORY = {
     "SparsePrivateUse1": "sparse",
     "SparseCsrPrivateUse1": "sparse",
 }
-"""Kinds of tensors that PyTorch makes for any device, by what their operators are found under."""
+"""The kinds of tensors that sim refuses, by the dispatch key of their operators. PyTorch makes such
+tensors for any device."""
 
 
 def _refuse(kind: str, func: Any, *args: Any, **kwargs: Any) -> Any:

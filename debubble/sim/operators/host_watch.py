@@ -24,7 +24,9 @@ READ_WITHOUT_OPERATOR = {torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor._
 
 @contextmanager
 def watching(device: SimDevice) -> Iterator[None]:
-    """Watches this thread in the block, and threads and pool tasks started in it."""
+    """Watches the host's reads and writes in this thread, and in threads and pool tasks started in
+    the block. A read of memory to which a copy is in flight is a hazard; a write is noted with its
+    line."""
 
     def enter() -> AbstractContextManager[object]:
         watched = any(type(mode) is _Operators for mode in _modes())
@@ -35,7 +37,8 @@ def watching(device: SimDevice) -> Iterator[None]:
 
 
 class HostWatch:
-    """Both modes together: one for operators on CPU tensors, one for reads that are no operator."""
+    """A context manager that watches one thread with two modes: one for operators on CPU tensors,
+    one for reads that are no operator, such as `tolist`."""
 
     def __init__(self, device: SimDevice) -> None:
         self._modes = (_Operators(device), _Reads(device))
@@ -84,14 +87,15 @@ class _Operators(TorchDispatchMode):
 
 
 def _is_upload(func: Any, kwargs: dict | None) -> bool:
-    """Returns True for `to` with a device other than the CPU. `Copies` reports those reads."""
+    """Returns True for `to` with a device other than the CPU. Reads by such a copy are reported by
+    `Copies`."""
     device = (kwargs or {}).get("device") if func is torch.ops.aten._to_copy.default else None
     return device is not None and torch.device(device).type != "cpu"
 
 
 def modes_are_on() -> bool:
-    """Returns True if a dispatch mode other than sim's own is on. Sim's mode ignores operators on
-    the device."""
+    """Returns True if this thread has a dispatch mode other than sim's own, which ignores operators
+    on the device."""
     return any(type(mode) is not _Operators for mode in _modes())
 
 
@@ -115,7 +119,7 @@ class _Reads(TorchFunctionMode):
 
 
 def report_read(device: SimDevice, tensor: torch.Tensor) -> None:
-    """Notes a hazard if a copy to `tensor`, which the host reads, is still in flight. The tensor
+    """Notes a hazard if `tensor`, which the host reads now, is the target of a copy in flight: it
     holds poison until the copy is done."""
     pending = device.in_flight.reader_of_pending(tensor)
     if pending is None:

@@ -32,7 +32,8 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def matrix_product(name: str, nbytes: float, args: Sequence) -> Action:
-    """Returns one library kernel for a name in MATRIX_PRODUCTS, on tensor cores for halves."""
+    """Returns the kernel of a matrix product in MATRIX_PRODUCTS, with its floating point
+    operations. It runs on tensor cores if the factors are halves."""
     tensor_cores = args[1].dtype in HALVES
     return Action("kernel", name, nbytes, MATRIX_PRODUCTS[name](args), "library", tensor_cores)
 

@@ -28,7 +28,8 @@ PRODUCTS = {
     "vdot": "vdot",
     "convolution": "slow_conv2d_cuda",
 }
-"""Matrix products and convolutions, each with the CUDA function that refuses integers."""
+"""Matrix products and convolutions, each with the CUDA function that an error for integers
+names."""
 PRODUCTS_OF_EIGHT_BITS = ("_scaled_mm", "_scaled_mm_v2")
 NAMES = {
     torch.complex32: "ComplexHalf",
@@ -45,7 +46,8 @@ NAMES = {
 
 
 def refusing_as_cuda(func: Any, run: Operator) -> Operator:
-    """Returns `run`, or a function that first raises an error if CUDA would refuse the call."""
+    """Returns `run`, the function that runs operator `func`, or a function that first raises an
+    error if CUDA would refuse the call."""
     name = name_of(func).partition(".")[0].removesuffix("_")
     if name in PRODUCTS:
         return partial(_multiply, PRODUCTS[name], run)
@@ -64,8 +66,8 @@ def refusing_as_cuda(func: Any, run: Operator) -> Operator:
 
 
 def _multiply(of_cuda: str, run: Operator, args: tuple, kwargs: dict) -> Any:
-    """Runs a product. Raises NotImplementedError if all factors are of one integer type. Factors of
-    two types are left to PyTorch, which refuses them on every device."""
+    """Runs a matrix product. Raises NotImplementedError if all factors are of one integer type.
+    Factors of two types are left to PyTorch, which refuses them on every device."""
     dtype = args[0].dtype
     if dtype in INTEGERS:
         factors = [arg for arg in args if isinstance(arg, torch.Tensor)]

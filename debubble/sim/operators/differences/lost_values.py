@@ -14,8 +14,8 @@ from ...clock.device import SimDevice
 aten = torch.ops.aten
 MASKS = (torch.bool, torch.uint8)
 Written = tuple[torch.Tensor, torch.Tensor]
-"""The values found in the written places, and the values given for them, two tensors of one shape.
-"""
+"""Two tensors of one shape: the values found in the places that an operator wrote, and the values
+that it was given for them."""
 
 
 def index_put(
@@ -67,14 +67,16 @@ WRITTEN: dict[str, Callable[..., Written | None]] = {
     "put": put,
     "put_": put,
 }
-"""The function for each operator. It takes the operator's result, then its arguments."""
+"""The function that compares what an operator wrote, by operator. It takes the operator's result,
+then its arguments."""
 
 
 def noting_losses(
     device: SimDevice, name: str, call: Callable[[], Any], args: list, kwargs: dict[str, Any]
 ) -> Callable[[], Any]:
-    """Returns a version of `call` that notes a hazard if a value was lost. It notes at most one
-    hazard, and none during a capture, because the indices hold no real values then."""
+    """Returns a version of `call`, which runs operator `name`, that notes a hazard if different
+    values were written to one place. It notes at most one, and none during a capture, because the
+    indices hold no real values then."""
     captured_at = device.source() if device.capturing is not None else None
     noted = False
 
@@ -99,5 +101,6 @@ MESSAGE = (
 
 
 def _differ(there: torch.Tensor, given: torch.Tensor) -> bool:
-    """Returns True if a value differs. NaN counts as equal to NaN."""
+    """Returns True if the values in `there` are not all those in `given`. NaN counts as equal to
+    NaN."""
     return bool(((there != given) & ~(there.isnan() & given.isnan())).any())

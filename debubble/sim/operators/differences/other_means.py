@@ -44,20 +44,21 @@ def histc_out(
 def attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any
 ) -> torch.Tensor:
-    """Returns the CPU's result in the memory layout of CUDA's fused kernels, rows before heads."""
+    """Computes attention with the CPU's operator, and returns it in the memory layout of CUDA's
+    fused kernels, rows before heads."""
     out = aten.scaled_dot_product_attention.default(query, key, value, *args, **kwargs)
     return out.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def zeros_without_memory(size: list[int], **options: Any) -> torch.Tensor:
-    """Returns real zeros in place of the zero tensors of forward derivatives, which have no memory:
-    the CPU's operators would read address 0."""
+    """Returns zeros with memory, where forward derivatives make zero tensors without: the CPU's
+    operators would read address 0."""
     return torch.zeros(size, **options)
 
 
 def in_float32(func: Any, rounded: int | None = None) -> Callable[..., Any]:
-    """Returns a function that computes halves in fp32 and rounds its first `rounded` results, by
-    default all, once. CUDA's kernels do so, while the CPU's sum in halves."""
+    """Returns a version of `func` that computes halves in fp32, and rounds its first `rounded`
+    results to halves once, by default all. CUDA's kernels do so, while the CPU's sum in halves."""
 
     def compute(*args: Any) -> Any:
         dtype = args[0].dtype
@@ -82,7 +83,7 @@ ON_CPU: dict[str, Callable[..., Any]] = {
     "histc.out": histc_out,
     "scaled_dot_product_attention": attention,
 }
-"""The functions that replace PyTorch's own CPU operators, by operator."""
+"""The functions that sim runs in place of PyTorch's own CPU operators, by operator."""
 LEAVES_OUT = {
     "linalg_matrix_rank.out": "default",
     "linalg_matrix_rank.out_tol_tensor": "tol_tensor",
@@ -97,8 +98,8 @@ it, refuse it, or end the process. Each has the overload whose result is to be c
 
 
 def writing_out(func: Any) -> Callable[[tuple, dict], Any]:
-    """Returns a function for an operator of LEAVES_OUT, which computes the results and copies them
-    to `out`."""
+    """Returns a function that runs an operator of LEAVES_OUT without `out=`, and copies its results
+    to the given `out`."""
     without_out = getattr(func.overloadpacket, LEAVES_OUT[name_of(func)])
     names = [
         argument.name

@@ -31,8 +31,8 @@ def in_wider_types(
     args: list,
     kwargs: dict[str, Any],
 ) -> Any:
-    """Calls `func` with wider copies of its arguments. Copies its writes to `written`, the
-    arguments that it should have written to, and returns other results in the narrow type."""
+    """Calls `func` with wider copies of its arguments. Copies what it wrote back to `written`, the
+    narrow arguments, and returns other results in the narrow dtype."""
     copies: dict[int, torch.Tensor] = {}
     narrow = next(t.dtype for t in flat_tensors([args, *kwargs.values()]) if t.dtype in WIDER)
     wide_args = [_widened(arg, copies) for arg in args]

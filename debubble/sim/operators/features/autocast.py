@@ -40,11 +40,11 @@ SUMMED_IN_FP32 = _names("""
     prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm
     linalg_matrix_norm linalg_matrix_norm.str_ord sum sum.dim_IntList
 """)
-"""Operators that get `dtype=torch.float32` unless the caller gives another dtype."""
+"""Operators that autocast gives `dtype=torch.float32` unless the caller gives another dtype."""
 IN_THE_WIDEST = _names("""
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
 """)
-"""Operators whose tensors are all cast to the widest dtype among them."""
+"""Operators whose tensors autocast casts to the widest dtype among them."""
 REFUSED = ("binary_cross_entropy",)
 _KEY = "AutocastPrivateUse1"
 Cast = Callable[[list[torch.Tensor]], torch.dtype]
@@ -71,13 +71,15 @@ def install(library: torch.library.Library, fallback: torch.library.Library) -> 
 
 
 def _forget(as_before: Callable[[], None]) -> None:
-    """Clears the cast weights and PyTorch's own cache, at the end of the outermost region."""
+    """Replaces `torch.clear_autocast_cache`, which PyTorch calls at the end of the outermost
+    region: clears the cast weights and, by `as_before`, PyTorch's own cache."""
     _cast_before.clear()
     as_before()
 
 
 def _there_are(names: list[str]) -> list[tuple[str, Any]]:
-    """Returns the names that this version of PyTorch has, with their overloads."""
+    """Returns those of these operators that this version of PyTorch has, each name with its
+    overload."""
     found = []
     for name in names:
         base, _, overload = name.partition(".")
@@ -99,7 +101,8 @@ def _cast(func: Any, type_for: Cast, *args: Any, **kwargs: Any) -> Any:
 
 
 def _sum(func: Any, *args: Any, **kwargs: Any) -> Any:
-    """Runs an operator that reads halves and sums them in fp32, without an extra cast."""
+    """Runs an operator with `dtype=torch.float32`, so that it reads halves and sums them in fp32
+    without an extra cast. Leaves a dtype that the caller gives, and float64."""
     positional = [argument.name for argument in func._schema.arguments if not argument.kwarg_only]
     is_told = "dtype" in positional[: len(args)] or kwargs.get("dtype") is not None
     if not is_told and args[0].is_floating_point() and args[0].dtype != torch.float64:
@@ -128,6 +131,7 @@ def _as(dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _widest(tensors: list[torch.Tensor]) -> torch.dtype:
-    """Returns fp32 if any tensor is fp32, else autocast's half type."""
+    """Returns the dtype to which autocast casts these tensors: fp32 if any is fp32, else autocast's
+    half type."""
     is_wide = any(tensor.dtype == torch.float32 for tensor in tensors)
     return torch.float32 if is_wide else torch.get_autocast_dtype("sim")

@@ -9,7 +9,8 @@ import torch
 
 
 def install() -> None:
-    """Adds the functions that divide a batch, which only a PyTorch built for GPUs has."""
+    """Adds to PyTorch the functions that split a batch over devices and copy weights to them, which
+    only a PyTorch built for GPUs has."""
     for name, function in {"_scatter": _scatter, "_broadcast_coalesced": _broadcast}.items():
         if not hasattr(torch._C, name):
             setattr(torch._C, name, function)

@@ -19,7 +19,8 @@ def install() -> None:
 
 
 def _from(of_pytorch: Any, ext_tensor: Any, **options: Any) -> torch.Tensor:
-    """Returns a view of the same memory for a tensor on sim, or else PyTorch's own result."""
+    """Replaces `torch.from_dlpack`: returns a view of the same memory for a tensor on sim, or else
+    PyTorch's own result."""
     if isinstance(ext_tensor, SimTensor):
         return ext_tensor.detach()
     return of_pytorch(ext_tensor, **options)

@@ -13,7 +13,8 @@ _OfPyTorch = torch.Generator
 
 
 class _EveryGenerator(type(_OfPyTorch)):  # type: ignore[misc]  # a class known only at run time
-    """A metaclass that counts PyTorch's own generators as instances, as existing code expects."""
+    """A metaclass for which PyTorch's own generators are instances of sim's `Generator` too, as
+    existing code expects."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, _OfPyTorch)
@@ -39,7 +40,8 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
         return said_device() if self._on_sim else super().device
 
     def clone_state(self) -> torch.Generator:
-        """Returns a generator on the same device that draws the same numbers from now on."""
+        """Returns a new generator on the same device with the same state: both draw the same
+        numbers from now on."""
         if not self._on_sim:
             return super().clone_state()
         clone = Generator(self.device)
@@ -53,7 +55,7 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
 
 
 _on_sim: set[int] = set()
-"""The address (`_cdata`) of the C++ generator of each generator on sim."""
+"""The addresses (`_cdata`) of the C++ generators that belong to generators on sim."""
 
 
 def is_on_sim(generator: Any) -> bool:
@@ -63,6 +65,6 @@ def is_on_sim(generator: Any) -> bool:
 
 
 def install() -> None:
-    """Replaces `torch.Generator`. PyTorch's own class gets a device's generator from a C++ hook,
-    which a backend written in Python can't offer."""
+    """Replaces `torch.Generator` by sim's. PyTorch's own class gets a device's generator from a C++
+    hook, which a backend written in Python can't offer."""
     torch.Generator = Generator  # type: ignore[misc]  # code asks for the class by this name

@@ -83,7 +83,8 @@ class StreamOnSim:
         return 0
 
     def is_capturing(self) -> bool:
-        """Returns True while a graph of sim is being captured, which captures all streams' work."""
+        """Returns True while any graph of sim is being captured, because a capture takes the work
+        of all streams."""
         return self._simulated.capturing is not None
 
     def __eq__(self, other: object) -> bool:
@@ -139,8 +140,8 @@ def install(device: SimDevice) -> None:
 
 
 def _leading_to(of_pytorch: type, on_sim: type, device: SimDevice) -> type:
-    """Returns a class that creates `on_sim` objects for sim, and PyTorch's for any other device.
-    Both count as its instances."""
+    """Returns a class to replace `of_pytorch`, such as `torch.Event`: a call makes an `on_sim`
+    object for sim, and PyTorch's for any other device. Both kinds count as its instances."""
 
     class Either(type(of_pytorch)):  # type: ignore[misc]  # a class known only at run time
         def __instancecheck__(cls, instance: Any) -> bool:

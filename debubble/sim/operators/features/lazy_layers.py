@@ -41,8 +41,8 @@ def _make(of_pytorch: Callable[..., Any], cls: type, *args: Any, **options: Any)
 
 
 def _apply(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-    """Replaces `_apply` of a lazy module, which may get a device or a dtype before its shapes are
-    known."""
+    """Replaces `_apply` of lazy modules, with which `to` changes a module's device or dtype: notes
+    whether parameters without a shape yet will be on sim."""
     for tensors in (self._parameters, self._buffers):
         for tensor in tensors.values():
             if is_lazy(tensor):

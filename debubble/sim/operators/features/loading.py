@@ -21,16 +21,16 @@ class SimStorage(torch.UntypedStorage):
 
 
 def install(device: SimDevice) -> None:
-    """Registers sim with `torch.load`. Tags no storage for saving, because tensors on sim pickle
-    themselves (`SimTensor.__reduce_ex__`)."""
+    """Registers sim with `torch.load`. For `torch.save` it claims no storage, because tensors on
+    sim pickle themselves (`SimTensor.__reduce_ex__`)."""
     torch.serialization.register_package(0, lambda storage: None, partial(_take_over, device))
 
 
 def _take_over(
     device: SimDevice, storage: torch.UntypedStorage, location: str
 ) -> torch.UntypedStorage | None:
-    """Uploads a storage whose location is sim, and returns it. Returns None for other locations,
-    which leaves the storage to the next device."""
+    """Uploads a storage loaded from a file whose location is sim, and returns it. Returns None for
+    other locations, which leaves the storage to the next device."""
     if location.partition(":")[0] not in CALLED:
         return None
     actions = upload_of_bytes(storage.nbytes())

@@ -18,7 +18,7 @@ from torch.nn.attention import flex_attention as module
 from ...tensor import SimTensor
 
 _STEP_BY_STEP = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
-"""The flag of PyTorch's module that turns its compiler off, which doesn't know sim."""
+"""The name of the flag in PyTorch's module that turns its compiler off, which doesn't know sim."""
 
 
 def install() -> None:
@@ -32,8 +32,8 @@ def install() -> None:
 
 
 def _validate(of_pytorch: Any, as_the_user_says: bool, query: Any, *others: torch.Tensor) -> None:
-    """Turns the compiler off if `query` is on sim, else runs PyTorch's own check of the device.
-    Every `flex_attention` calls this first."""
+    """Replaces the device check with which each `flex_attention` begins: turns PyTorch's compiler
+    off if `query` is on sim, else runs PyTorch's own check."""
     on_sim = isinstance(query, SimTensor)
     setattr(module, _STEP_BY_STEP, on_sim or as_the_user_says)
     if not on_sim:

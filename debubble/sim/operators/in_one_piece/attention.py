@@ -14,7 +14,8 @@ from .gradient import differentiable
 aten = torch.ops.aten
 OPERATOR = aten.scaled_dot_product_attention.default
 MASK_ALIGNMENT = 8
-"""The fused kernel needs mask rows of a multiple of this many elements. Other rows are padded."""
+"""The number of which the fused kernel needs a mask's row length to be a multiple. Other masks are
+padded."""
 
 
 def attention(
@@ -48,6 +49,7 @@ def attention(
 
 
 def _added(mask: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Returns a bool mask as numbers to add to the scores: 0 for True, -inf for False."""
+    """Returns a bool mask as numbers to add to the scores: 0 for True, -inf for False, with the
+    dtype and device of `like`."""
     scalar = partial(torch.scalar_tensor, dtype=like.dtype, device=like.device)
     return torch.where(mask, scalar(0.0), scalar(float("-inf")))

@@ -24,7 +24,8 @@ from ..host_watch import modes_are_on
 
 
 def product(data: torch.Tensor, *dim: int, **options: Any) -> torch.Tensor:
-    """Computes `prod` as one multiplication after another."""
+    """Computes `prod` as multiplications one after the other, for which PyTorch derives
+    gradients."""
     rest = dict(zip(("dim", "keepdim"), dim, strict=False)) | options
     data = data if rest.get("dtype") is None else data.to(rest["dtype"])
     if "dim" not in rest:
@@ -44,8 +45,9 @@ ANSWERED_BY_THE_HOST: dict[str, Callable[..., torch.Tensor]] = {
     "prod.dim_int": product,
     "cumprod": running_product,
 }
-"""Operators whose gradients wait on CUDA to find out whether a factor is 0, with their parts. (For
-tensor subclasses PyTorch derives them in another way, which doesn't wait.)"""
+"""Operators whose gradients wait on CUDA to find out whether a factor is 0, each with a function
+that computes it by other operators. (For tensor subclasses PyTorch derives them in another way,
+which doesn't wait.)"""
 
 
 def differentiable(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -60,7 +62,8 @@ def differentiable(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any)
 
 
 class _InOnePiece(torch.autograd.Function):
-    """An operator with forward and backward in one piece. A second derivative uses the parts."""
+    """An operator whose forward and backward pass each count as one piece of work. A second
+    derivative goes through the operators that it is composed of."""
 
     @staticmethod
     def forward(
@@ -98,7 +101,7 @@ def _parts_of(func: Any) -> Callable[..., Any]:
 
 
 def _draws(func: Any, args: tuple, kwargs: dict) -> bool:
-    """Returns True if the operator uses dropout. Its gradient has to drop the same elements."""
+    """Returns True if the call uses dropout: its gradient then has to drop the same elements."""
     return any(
         (args[position] if position < len(args) else kwargs.get(argument.name)) not in (None, 0.0)
         for position, argument in enumerate(func._schema.arguments)
@@ -115,8 +118,8 @@ def _with_inputs(ctx: Any, call: Callable[..., Any], inputs: Any) -> Any:
 
 
 def _compute(ctx: Any, inputs: Any, gradients: tuple) -> list[torch.Tensor | None]:
-    """Computes the gradients as one operation on the CPU data. Returns one for each input that
-    requires a gradient, or None for it."""
+    """Computes the gradients of an operator as one operation on the CPU data. Returns a list with
+    one item for each input that requires a gradient: the gradient, or None if there is none."""
     device: SimDevice = ctx.device
     wanted = [tensor.requires_grad for tensor in inputs]
     data = [_data_of(tensor) for tensor in inputs]
@@ -138,7 +141,8 @@ def _compute(ctx: Any, inputs: Any, gradients: tuple) -> list[torch.Tensor | Non
 
 
 def _unseen(call: Callable[..., Any], *args: Any) -> Any:
-    """Calls `call` with PyTorch's modes off, which would take its CPU work for the user's."""
+    """Calls `call` with PyTorch's modes off, so that they don't take its CPU work for the user's,
+    and returns its result."""
     if not torch._C._len_torch_dispatch_stack():
         return call(*args)
     with _disable_current_modes():

@@ -33,8 +33,8 @@ def linear(
 
 
 def _are_plain(input: Any, weight: Any, *biases: Any) -> bool:
-    """Returns True for tensors on sim of shapes, strides and dtypes for which PyTorch uses one
-    product. It runs `linear` in other ways for other inputs."""
+    """Returns True if all are tensors on sim with shapes, strides and dtypes for which PyTorch runs
+    `linear` as one product. It runs `linear` in other ways for other tensors."""
     for tensor in (input, weight, *biases):
         if type(tensor) is not SimTensor:
             return False
@@ -47,14 +47,15 @@ def _are_plain(input: Any, weight: Any, *biases: Any) -> bool:
 
 
 def _are_watched(tensors: tuple[torch.Tensor, ...]) -> bool:
-    """Returns True if a forward or backward derivative, or a mode, needs to see each part."""
+    """Returns True if a forward or backward derivative, or a mode, needs to see each operator of
+    `linear`."""
     if forward_ad._current_level >= 0 or modes_are_on():
         return True
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
 class Linear:
-    """The function that the dispatcher runs for `linear`."""
+    """The function that the dispatcher runs for `linear`, as one matrix product."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.device = dispatcher.device
