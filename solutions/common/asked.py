@@ -4,5 +4,5 @@ import triton
 import triton.language as tl
 
 ASKED = tl.constexpr(triton.knobs.runtime.interpret)
-"""True on sim, where a failing `tl.device_assert` raises RuntimeError with its text. For a GPU the
-assertions aren't even compiled."""
+"""True on sim, where kernels check values by `tl.device_assert`, which raises RuntimeError with its
+text on failure. False on a GPU, for which the assertions aren't even compiled."""

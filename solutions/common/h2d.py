@@ -22,9 +22,9 @@ def async_tensor_h2d(
 
     The host converts to `dtype` first (default: that of `out`, else of `data`). With `out`, a
     contiguous device tensor of the same shape, the copy goes there, and `out` is returned. The
-    caller may change or drop `data` at once. Raises ValueError if `out` has another shape or dtype,
-    if a number does not fit into `dtype`, as 1.5 does not fit into integers, or if `data` isn't
-    numbers.
+    caller may change or drop `data` at once. Raises ValueError if `out` isn't contiguous, is on
+    another kind of device, or has another shape or dtype; if `data` is on a device or isn't
+    numbers; and if a number does not fit into `dtype`, as 1.5 does not fit into integers.
     """
     dtype = dtype or (out.dtype if out is not None else None)
     values = _on_host(data, dtype)
@@ -65,8 +65,9 @@ def _on_host(data: Sequence | np.ndarray | torch.Tensor, dtype: torch.dtype | No
 
 
 def _fits(values: torch.Tensor, converted: torch.Tensor) -> torch.Tensor:
-    """Returns bool, of the shape of both: False where the conversion changed a number or made it
-    infinite. Rounding to the nearest float is fine."""
+    """Returns bool, of the shape of both: False where converting `values` to integers changed a
+    number, or converting them to floats made a finite number infinite. Rounding to the nearest
+    float is fine."""
     if converted.is_floating_point():
         return converted.isfinite() | ~values.isfinite()
     return converted == (values.double() if values.is_floating_point() else values)

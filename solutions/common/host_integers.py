@@ -17,8 +17,8 @@ def is_integer(value: object) -> bool:
 
 
 def are_indices(values: Collection, size: int) -> bool:
-    """Returns True if all are integers of Python or numpy, but not True or False, and in [0,
-    size)."""
+    """Returns True if all `values` are integers of Python or numpy in [0, size). True and False are
+    no integers here."""
     # There may be many values, but of few kinds.
     kinds = {*map(type, values)}
     if bool in kinds or not all(issubclass(kind, int | np.integer) for kind in kinds):
@@ -48,8 +48,8 @@ def sequence_lengths(
     """Returns [num_seqs] int64, the lengths of sequences. `starts` [num_seqs + 1], integers on the
     host, has the start of each sequence, then the end of the last one.
 
-    Raises ValueError, which calls them `name` and a sequence `noun`, if `starts` doesn't begin at
-    0, decreases, or doesn't end at `num_tokens`.
+    Raises ValueError, which calls them `name` and a sequence `noun`, if `starts` is no row of
+    integers on the host, doesn't begin at 0, decreases, or doesn't end at `num_tokens`, if given.
     """
     starts = host_integers(name, starts)
     if not starts.size or starts[0] != 0:

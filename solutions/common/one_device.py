@@ -8,8 +8,8 @@ import torch
 
 
 def check_one_device(tensors: Mapping[str, torch.Tensor | None]) -> None:
-    """Raises ValueError, naming the tensor, unless all tensors that are given are on the device of
-    the first."""
+    """Raises ValueError, naming the tensor, if a tensor is on another device than the first one.
+    `tensors` has them by name; None is skipped."""
     first_name, first = next(iter(tensors.items()))
     assert first is not None, "the others are compared with it"
     for name, tensor in tensors.items():

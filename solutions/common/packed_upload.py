@@ -1,5 +1,5 @@
-"""Many small arrays in one upload: side by side in pinned memory, then views of one buffer on the
-device."""
+"""Many small arrays in one upload: one after the other in pinned memory, then views of one buffer
+on the device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from solutions.common.shown import shown
 from solutions.common.staging_ring import StagingRing
 
 HostArrays = Mapping[str, np.ndarray]
-"""The arrays that one site of a step needs on the device, by name, as the CPU has planned them."""
+"""The arrays that one site, a place in a step that needs numbers from the host, uploads, by
+name."""
 DeviceArrays = Mapping[str, torch.Tensor]
 """HostArrays after their upload: same names, shapes and dtypes, on the device."""
 
@@ -24,8 +25,9 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Plan(Protocol[State, Result]):
-    """The next work of a site, decided on the host. A `plan_...` function makes the plan, and
-    raises ValueError for what can't be done, before anything is uploaded or changed.
+    """The next work of a site, a place in a step that needs numbers from the host, as the host has
+    decided it. A `plan_...` function makes the plan, and raises ValueError for what can't be done,
+    before anything is uploaded or changed.
 
     Then `arrays` are uploaded, alone or together with those of other plans, and `apply` does the
     rest on the device. Plan[[torch.Tensor], None] is applied to one tensor, and returns None.
@@ -46,7 +48,8 @@ ALIGNMENT = 16
 
 def upload_packed(arrays: HostArrays, device: torch.device) -> DeviceArrays:
     """Returns all arrays on `device`, by one non-blocking copy from pinned memory, or without a
-    copy if all are empty. Takes the dtypes of numpy that torch has."""
+    copy if all are empty. Takes the dtypes of numpy that torch has. Raises TypeError for anything
+    but numpy arrays of numbers."""
     return upload_plans({"": arrays}, device)[""]
 
 
@@ -56,8 +59,9 @@ def upload_plans(
     """Returns the arrays of several plans on `device`, by the plan's name, by one non-blocking
     copy.
 
-    The pinned memory is fresh, or a slot of `ring`, a StagingRing of uint8. Raises ValueError if
-    the plans take more bytes than such a slot has. Takes the dtypes of numpy that torch has.
+    The pinned memory is fresh, or a slot of `ring`, a StagingRing of uint8. Takes the dtypes of
+    numpy that torch has. Raises ValueError if the plans take more bytes than such a slot has, and
+    TypeError for anything but numpy arrays of numbers.
     """
     _check_arrays(plans)
     places, total = _layout(plans)
@@ -89,8 +93,8 @@ def _check_arrays(plans: Mapping[str, HostArrays]) -> None:
 
 
 def _layout(plans: Mapping[str, HostArrays]) -> tuple[dict[tuple[str, str], slice], int]:
-    """Returns the bytes of each array as a slice, by plan and name; and how many bytes all of them
-    take."""
+    """Returns the place of each array in the buffer, a slice of bytes by (plan, name), and the size
+    of the buffer in bytes."""
     sizes = {
         (plan, name): array.nbytes
         for plan, arrays in plans.items()

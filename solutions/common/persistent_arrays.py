@@ -11,7 +11,7 @@ from solutions.common.packed_upload import places_of
 from solutions.common.staging_ring import StagingRing
 
 ALIGNMENT = 32
-"""How many numbers. Every array starts at a multiple of it, 128 bytes."""
+"""Numbers of int32. Every array starts at a multiple of it, which is 128 bytes."""
 
 
 class PersistentArrays:

@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 class Rule(NamedTuple):
-    """A check of an argument's type."""
+    """A check of one argument's type: `holds` returns True for a right value."""
 
     holds: Callable[[Any], bool]
     give: str
@@ -82,12 +82,13 @@ RULES = {
     "Mapping": Rule(lambda value: isinstance(value, collections.abc.Mapping), "a dict"),
     "AbstractSet": Rule(lambda value: isinstance(value, collections.abc.Set), "a set"),
 }
-"""Rules by the name of a type in a signature."""
+"""The rule for each type, by the type's name in a signature."""
 
 
 def refuse_wrong_types(names: dict[str, object], public: Iterable[str]) -> None:
-    """Wraps the functions and classes in `names`, a package's globals(), that are `public`. In a
-    class it wraps `__init__` and the methods without a leading underscore."""
+    """Makes the `public` functions and classes of a package raise TypeError for an argument of a
+    wrong type. `names`, the package's globals(), gets the wrapped functions; a class gets a wrapped
+    `__init__` and wrapped methods without a leading underscore."""
     for name in public:
         thing = names.get(name)
         if inspect.isfunction(thing):
@@ -128,8 +129,8 @@ def _refusal(name: str, place: str, value: object, rule: Rule) -> TypeError:
 
 
 def _rule_of(function: Callable[..., Any], place: str) -> Rule | None:
-    """Returns a rule for any of the alternatives in the signature; None if one of them is
-    unknown."""
+    """Returns the rule for the parameter `place`, which any of the alternatives in its signature
+    satisfies. Returns None if an alternative, or the whole type, is unknown."""
     annotation = function.__annotations__.get(place)
     if not isinstance(annotation, str):
         return None
@@ -157,8 +158,8 @@ def _alternatives(annotation: str) -> list[str]:
 
 
 def _rule_of_type(function: Callable[..., Any], text: str) -> list[Rule]:
-    """Returns the rules of a type by its name, or of what an alias stands for; empty if it is
-    unknown."""
+    """Returns the rules for the type that `text` names, or for the types that an alias stands for;
+    empty if the type is unknown."""
     name, _, members = text.partition("[")
     if name == "Sequence" and members:
         of_member = _rules_of_members(function, members.removesuffix("]"))
@@ -184,7 +185,8 @@ def _list_of(member: Rule) -> Rule:
 
 
 def _rules_of(stands_for: Any) -> list[Rule]:
-    """Returns the rules of a class, of an alias, or of a Literal; empty for anything else."""
+    """Returns the rules for a class, a union or other alias, or a Literal; empty for anything else,
+    such as a Protocol."""
     origin = get_origin(stands_for)
     if origin is Literal:
         return [Rule(RULES["str"].holds, " or ".join(map(repr, get_args(stands_for))))]

@@ -7,7 +7,8 @@ import torch
 from debubble.accelerator import current
 
 STEPS_IN_FLIGHT = 2
-"""How many uploads may be pending, each in a slot: of the running step, and of the next one."""
+"""The number of steps whose uploads may be pending at once, the running one and the next one: a
+StagingRing has a slot for each."""
 
 
 class StagingRing:

@@ -37,12 +37,12 @@ PROFILED_LOAD_MS = 120.0
 """LOAD_MS for a step under a profiler, which slows every call of the host."""
 
 Step = Callable[[], object]
-"""Queues one step; what it returns is dropped."""
+"""A function that queues one step. Its result is dropped."""
 Advance = Callable[[], object]
-"""Moves a progress bar on by one run."""
+"""A function that moves a progress bar on by one run."""
 Variants = Mapping[str, Callable[[], Step]]
-"""The variants of a step by name. The first one is the baseline. Each prepares its step, and
-returns it."""
+"""The variants of a step by name, the baseline first. Each is a function that prepares its step,
+and returns the Step to run."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class StepInARowCost(StepCost):
     """The cost of a step that is also measured in a row of steps, as a server runs them."""
 
     loop_us: float
-    """Microseconds of one step of such a row, in which a host that waits has no head start."""
+    """Microseconds of one step in such a row, where a host that waits has no head start."""
 
 
 class Record(Protocol):
@@ -92,7 +92,8 @@ class Benchmark(Generic[Preset, Cost]):
     """The benchmark of one lesson: `run` measures it, prints it and writes it."""
 
     system: str
-    """The name of its files: `system`.json, `system`_`variant`.json."""
+    """The name of the benchmark and of its files: `system`.json for the figures, and
+    `system`_`variant`.json for the recordings."""
     presets: Mapping[str, Preset]
     """The shapes that are measured, by name."""
     measure: Callable[[Accelerator, Preset, int, Advance], dict[str, dict[str, Cost]]]
@@ -104,7 +105,7 @@ class Benchmark(Generic[Preset, Cost]):
     columns: Mapping[str, Callable[[Cost], str]]
     """The table's columns after those that all benchmarks have: the cell of a cost, by heading."""
     timelines: Callable[[Accelerator], Iterator[tuple[str, debubble.Timeline]]]
-    """Yields (variant, recording) of one small step of each variant."""
+    """A function that yields (variant, recording) of one small step of each variant."""
 
 
 def run(
@@ -134,12 +135,14 @@ def run(
 
 
 def parse_options(system: str, description: str, arguments: list[str] | None) -> argparse.Namespace:
-    """Returns the options of all benchmarks, as `options_of` does."""
+    """Parses the command line of the benchmark of `system`, which has only the options of all
+    benchmarks. Returns them as `options_of` does."""
     return options_of(option_parser(system, description), arguments)
 
 
 def option_parser(system: str, description: str | None) -> argparse.ArgumentParser:
-    """Returns a parser for the benchmark of `system`, which may add options of its own."""
+    """Returns a parser with the options of all benchmarks, to which the benchmark of `system` may
+    add its own."""
     parser = argparse.ArgumentParser(f"python -m solutions.{system}.bench", description=description)
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
     parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
@@ -220,7 +223,8 @@ def time_step(accelerator: Accelerator, step: Step) -> tuple[float, float]:
 
 
 def time_in_a_row(accelerator: Accelerator, queue: Callable[[], object], num_steps: int) -> float:
-    """Returns the microseconds of one of the `num_steps` steps that `queue()` queues."""
+    """Returns the microseconds of one step: the time in which the device runs all `num_steps` steps
+    that `queue()` queues, divided by `num_steps`. On sim the time is modelled."""
     if accelerator.modelled:
         with debubble.record(accelerator) as timeline:
             queue()
@@ -237,7 +241,7 @@ def record_step(
     accelerator: Accelerator, step: Step, load_ms: float | None = None
 ) -> debubble.Timeline:
     """Returns a recording of one step after `load_ms` of work, whose kernel is the first device
-    event."""
+    event. By default that is LOAD_MS on sim, and PROFILED_LOAD_MS on a GPU."""
     if load_ms is None:
         load_ms = LOAD_MS if accelerator.modelled else PROFILED_LOAD_MS
     with no_garbage(), debubble.record(accelerator) as timeline:

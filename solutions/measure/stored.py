@@ -27,8 +27,8 @@ STEPS = {
     "flex_graph": Measured("small", "decode"),
     "engine": Measured("hybrid", "decode"),
 }
-"""Systems of which one step was recorded. All other recordings have many steps, which have no
-figure."""
+"""The preset and kind of the one step that each system recorded. Other recordings have many steps,
+for which there are no figures."""
 PROFILED = "under a profiler, which slows the host: longer than the figures say"
 
 

@@ -1,4 +1,4 @@
-"""A host, its queues and a GPU as a picture: what chapter 00 gives names to."""
+"""Draws a host, its queues and a GPU: the parts that chapter 00 names."""
 
 from __future__ import annotations
 

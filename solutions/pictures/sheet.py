@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 INK, FAINT, GROUND = "#1f2933", "#6b7785", "#ffffff"
 SEQUENCE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5548a", "#4b3b8f")
-"""The palette of Okabe and Ito, as in the timelines; each sequence's number is written beside
-it."""
+"""The colours of sequences, from the timelines' palette (after Okabe and Ito); each sequence's
+number is written beside it."""
 BAR = 22
-"""Height of a box."""
+"""Height of a box, in CSS pixels."""
 DIGIT = 9
-"""Width of a digit, and of the room beside it."""
+"""Width that a box needs for each character of its word, in CSS pixels."""
 PIXELS_PER_INCH, DOTS_PER_PIXEL = 96, 1.4
 POINT = 72 / PIXELS_PER_INCH
-"""Points of a pixel: matplotlib gives fonts and lines in points."""
+"""Points of a CSS pixel: matplotlib gives fonts and lines in points."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -34,8 +34,8 @@ def colour_of(sequence: int) -> str:
 
 
 class Sheet:
-    """An empty figure whose label is `words`. Its axes are not seen and measure CSS pixels from
-    the top left corner."""
+    """A matplotlib figure to draw on, with `words` as its label. Positions are in CSS pixels from
+    the top left corner; the axes are not seen."""
 
     def __init__(self, width: float, height: float, words: str) -> None:
         from matplotlib.figure import Figure
@@ -56,7 +56,8 @@ class Sheet:
         size: float = 12,
         bold: bool = False,
     ) -> None:
-        """`y` is where the letters stand."""
+        """Writes `words` at `x`, with their baseline at `y`. `align` says which part of them is at
+        `x`."""
         weight = "bold" if bold else "normal"
         self.axes.text(x, y, str(words), ha=align, color=colour, size=size * POINT, weight=weight)
 
@@ -68,8 +69,8 @@ class Sheet:
         colours: Sequence[ColorType],
         words: Sequence[object] = (),
     ) -> None:
-        """A row of them, with a small gap between neighbours and a word in each that has room for
-        it. A colour may be (colour, opacity)."""
+        """Draws a row of boxes, with a small gap between neighbours and a word in each that has
+        room for it. A colour may be (colour, opacity)."""
         spans = [*zip(*np.broadcast_arrays(lefts, widths), strict=True)]
         self.axes.broken_barh(
             spans, (top, BAR), facecolors=colours, edgecolor=GROUND, linewidth=1.5 * POINT
@@ -80,6 +81,7 @@ class Sheet:
                 self.label(left + width / 2, top + 15, word, colour=ink)
 
     def place_of(self, axes: Axes, x: float, y: float) -> tuple[float, float]:
-        """Returns the place on the sheet of a point of other axes."""
+        """Returns the sheet's (x, y) for the point (`x`, `y`) of other `axes` in the same
+        figure."""
         across, down = self.axes.transData.inverted().transform(axes.transData.transform((x, y)))
         return across, down

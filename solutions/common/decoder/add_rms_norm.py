@@ -11,9 +11,10 @@ from debubble.accelerator import Work, launch
 from .shape import FLOATS
 
 TILE = 2048
-"""How many numbers a program processes, in several rows if these are short."""
+"""Numbers that one program normalises, as several rows if rows are short. A longer row has a
+program to itself."""
 LARGEST = 32_768
-"""The most numbers of a row, which a program keeps in its registers."""
+"""The largest size of a row: a program keeps its whole row in registers."""
 
 
 def add_rms_norm(
@@ -66,7 +67,7 @@ def add_rms_norm_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,  # a power of two, at least SIZE
 ):
-    """Normalises ROWS rows in each program."""
+    """Adds the update to ROWS rows of the residual, and normalises them, in each program."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)
     exists = (row < num_rows)[:, None] & (column < SIZE)[None, :]

@@ -10,10 +10,11 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 
 MOST_ROWS = 16
-"""Tokens: the size of the shorter side of one product on the tensor cores."""
+"""The most tokens that `few_rows_linear` takes: the shorter side of one product on the tensor
+cores."""
 LARGE = 1 << 23
-"""Bytes of a weight. For a larger one a GPU spends the time on reading it, and not on the
-launch."""
+"""Bytes of a weight from which on `linear` uses `few_rows_linear`: a GPU spends the time on reading
+such a weight, and not on the launch."""
 ROWS, COLUMNS = 32, 128
 """The tile of the weight that a program reads at once."""
 STAGES, WARPS = 6, 2
@@ -33,7 +34,8 @@ def linear(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def few_rows_linear(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Returns [T, rows] in one launch, summed in float32, in the same order for every T.
+    """Returns [T, rows], `inputs` times the transpose of `weight`, in one launch. Sums in float32,
+    in the same order for every T.
 
     `inputs`: [T, columns], T of 1 to MOST_ROWS; `weight`: [rows, columns], rows and columns
     multiples of ROWS and COLUMNS. Both contiguous, of bfloat16 or float16. Raises ValueError for
@@ -81,7 +83,7 @@ def few_rows_kernel(
     COLUMNS: tl.constexpr,
     UPCAST: tl.constexpr,  # the interpreter's tl.dot mistakes bfloat16 for integers
 ):
-    """Computes ROWS results of all tokens in each program."""
+    """Multiplies all tokens by ROWS rows of the weight, in each program."""
     token = tl.arange(0, TOKENS)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)

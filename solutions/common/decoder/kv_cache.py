@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 LIMIT = 2**31
-"""How many numbers. FlexAttention compiles for 32-bit indices, and fails for a cache that needs
-more."""
+"""The numbers of `key`, and of `value`, must be fewer than this: FlexAttention compiles for 32-bit
+indices, and fails for a larger cache."""
 
 
 class KVCache:
@@ -37,13 +37,14 @@ class KVCache:
         return KVCache(num_blocks, page, num_kv_heads, head_size, self.key.dtype, device)
 
     def as_heads(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns keys and values in attention's layout: views [1, num_kv_heads, slots,
-        head_size]."""
+        """Returns keys and values in attention's layout: two views [1, num_kv_heads, num_blocks *
+        page, head_size]."""
         return self._heads
 
 
 def _by_head(cache: torch.Tensor) -> torch.Tensor:
-    """Returns a view [1, num_kv_heads, slots, head_size] of one of the cache's tensors."""
+    """Returns a view [1, num_kv_heads, num_blocks * page, head_size] of `cache`, which is the keys
+    or the values."""
     return cache.flatten(0, 1).transpose(0, 1)[None]
 
 

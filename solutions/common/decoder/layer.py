@@ -17,8 +17,8 @@ Attention = TypeVar("Attention", bound=CachedAttention)
 
 
 class Hidden(NamedTuple):
-    """The output of a layer: a sum that is still to be added up, since the next norm adds it in the
-    same launch. Pass it to one layer only: that layer writes the sum to `residual`."""
+    """The output of a layer as two parts of a sum, which the next norm adds in its own launch. Pass
+    it to one layer only: that layer writes the sum to `residual`."""
 
     residual: torch.Tensor
     """[T, hidden_size]: the sum of all layers so far, without `update`."""
@@ -27,8 +27,8 @@ class Hidden(NamedTuple):
 
 
 class DecoderLayer(Generic[Attention]):
-    """A layer with random weights, drawn from PyTorch's current seed. Attention lies between the
-    halves, so that each half can be captured without it."""
+    """A decoder layer with random weights, drawn from PyTorch's current seed, in two halves. The
+    caller runs attention between the halves, so that each half can be captured without it."""
 
     def __init__(self, config: DecoderConfig, attention: Attention, device: torch.device) -> None:
         self.eps, self.attention = config.norm_eps, attention

@@ -15,7 +15,8 @@ from .kv_cache import KVCache
 from .shape import FLOATS
 
 TILE = 1024
-"""How many pairs a program processes: a few heads, so that it has enough to load at once."""
+"""Pairs of numbers that one program rotates: those of a few heads, so that it has enough to load at
+once."""
 
 
 @dataclass
@@ -107,7 +108,8 @@ def rotate_and_cache_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,  # a power of two, at least SIZE // 2
 ):
-    """Processes ROWS heads, of one token or of several, in each program."""
+    """Rotates or caches ROWS heads in each program: heads of queries, keys and values, of one token
+    or of several."""
     HEADS: tl.constexpr = QUERY_HEADS + 2 * KV_HEADS
     HALF: tl.constexpr = SIZE // 2
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -167,15 +169,17 @@ def cos_sin_table(
     """Returns [num_positions, head_size] float32: the cosines of a position's head_size / 2 angles,
     then their sines. Doesn't upload anything.
 
-    Pair i, the numbers i and i + head_size / 2 of a head, turns by theta^(-2i / head_size) a token.
+    Pair i, the numbers i and i + head_size / 2 of a head, turns by theta^(-2i / head_size) radians
+    from one position to the next.
     """
     pairs = torch.arange(0, head_size, 2, dtype=torch.float64, device=device)
     return cos_sin_of(torch.pow(theta, -pairs / head_size), num_positions)
 
 
 def cos_sin_of(frequencies: torch.Tensor, num_positions: int) -> torch.Tensor:
-    """Returns [num_positions, head_size] float32 on the device of `frequencies` [head_size / 2]
-    float64, which has the angle by which each pair turns a token. 0 leaves a pair as it is."""
+    """Returns the table of `cos_sin_table`, [num_positions, head_size] float32, for other
+    `frequencies` [head_size / 2] float64, and on their device: the angle in radians by which each
+    pair turns from one position to the next. 0 leaves a pair as it is."""
     # In float32 the angle of position 100,000 would be off by a hundredth.
     positions = torch.arange(num_positions, dtype=torch.float64, device=frequencies.device)
     angles = positions[:, None] * frequencies

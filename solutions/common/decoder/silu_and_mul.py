@@ -13,11 +13,12 @@ from debubble.accelerator import Work, launch
 from .shape import FLOATS
 
 TILE = 1024
-"""How many results a program computes: a part of a long row, or several short ones."""
+"""Results that one program computes: a part of a long row, or several short rows."""
 
 
 Activation = Literal["silu", "gelu_tanh"]
-"""x * sigmoid(x); or GELU with its error function approximated by a tanh."""
+"""The function of the gates: silu is x * sigmoid(x); gelu_tanh is GELU with its error function
+approximated by a tanh."""
 
 
 def silu_and_mul(gate_up: torch.Tensor, activation: Activation = "silu") -> torch.Tensor:
@@ -60,7 +61,7 @@ def silu_and_mul_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Computes BLOCK columns of ROWS rows in each program."""
+    """Computes BLOCK columns of ROWS rows of the output in each program."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     exists = (row < num_rows)[:, None] & (column < SIZE)[None, :]

@@ -8,11 +8,12 @@ from .shape import DecoderShape
 
 
 def projection(rows: int, columns: int, shape: DecoderShape, device: torch.device) -> torch.Tensor:
-    """Returns [rows, columns]: a matrix whose products are about as large as its inputs."""
+    """Returns a random weight [rows, columns] of `shape.dtype`, scaled so that its products are
+    about as large as its inputs."""
     return torch.randn(rows, columns, dtype=shape.dtype, device=device).mul_(columns**-0.5)
 
 
 def norm_weight(shape: DecoderShape, device: torch.device) -> torch.Tensor:
-    """Returns the weight of a norm, [hidden_size], around 1."""
+    """Returns a random weight for a norm, [hidden_size] of `shape.dtype`, with numbers around 1."""
     weight = torch.randn(shape.hidden_size, dtype=shape.dtype, device=device)
     return weight.mul_(0.1).add_(1.0)
