@@ -14,8 +14,8 @@ from solutions.common.shown import shown
 from solutions.common.staging_ring import StagingRing
 
 HostArrays = Mapping[str, np.ndarray]
-"""The arrays that one site, a place in a step that needs numbers from the host, uploads, by
-name."""
+"""The arrays that one site uploads, by name. A site is a place in a step that needs numbers from
+the host."""
 DeviceArrays = Mapping[str, torch.Tensor]
 """HostArrays after their upload: same names, shapes and dtypes, on the device."""
 

@@ -223,7 +223,7 @@ def time_step(accelerator: Accelerator, step: Step) -> tuple[float, float]:
 
 
 def time_in_a_row(accelerator: Accelerator, queue: Callable[[], object], num_steps: int) -> float:
-    """Returns the microseconds of one step: the time in which the device runs all `num_steps` steps
+    """Returns the microseconds of one step: the time until the device has run all `num_steps` steps
     that `queue()` queues, divided by `num_steps`. On sim the time is modelled."""
     if accelerator.modelled:
         with debubble.record(accelerator) as timeline:

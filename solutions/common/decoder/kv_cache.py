@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 LIMIT = 2**31
-"""The numbers of `key`, and of `value`, must be fewer than this: FlexAttention compiles for 32-bit
-indices, and fails for a larger cache."""
+"""The count that the numbers in `key`, and in `value`, must stay below: FlexAttention compiles for
+32-bit indices, and fails for a larger cache."""
 
 
 class KVCache:

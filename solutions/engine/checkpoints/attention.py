@@ -16,17 +16,19 @@ DECODER: dict[str, Sequence[object]] = {
     "is_causal": [True],
     "per_layer_config": [{}],
 }
-"""The values that this engine implements of fields that transformers reads for every family. Each
-family's module adds its own fields in SERVED; DEFAULTS there has transformers' defaults of the
-fields that published configs leave out."""
+"""Config fields that transformers reads for every family, with the values that this engine
+implements. Each family's module adds its own fields in SERVED; its DEFAULTS are transformers'
+defaults of the fields that published configs leave out."""
 SMALLEST_HEAD = 16
-"""FlexAttention's kernels multiply tiles of 16 by 16."""
+"""The smallest head size that is served: FlexAttention's kernels multiply tiles of 16 by 16."""
 HEADS = ("lm_head.weight", "language_model.lm_head.weight")
-"""Names of the head's tensor. A checkpoint may store it even if the head is the embedding."""
+"""Names that the tensor of the head may have in a checkpoint, which may store it even if the head
+is the embedding."""
 
 
 def shape_of(config: Fields) -> dict[str, int | float]:
-    """Returns the sizes of a decoder, by their names in a ModelConfig."""
+    """Returns the sizes of a decoder, and its norms' epsilon, by their names in a ModelConfig.
+    Raises ValueError for missing or wrong fields, and for heads smaller than SMALLEST_HEAD."""
     hidden, heads = config.count("hidden_size"), config.count("num_attention_heads")
     if not config.has("head_dim") and hidden % heads:
         raise ValueError(
@@ -54,8 +56,9 @@ def shape_of(config: Fields) -> dict[str, int | float]:
 def ends_of(
     model: Model, prefix: str, shift: float = 0.0, head: str = HEADS[0]
 ) -> Iterator[Weight]:
-    """Yields the weights around a decoder's layers. `shift` is added to its norms. A head that is
-    the embedding has no tensor of its own."""
+    """Yields the weights before and after a decoder's layers: embedding, final norm, and head. A
+    head that is the embedding has no tensor of its own. `shift` is added to the norm's numbers;
+    `prefix` begins the names of the first two tensors, and `head` is the name of the third."""
     config = model.config.model
     # The rows after the ids of text are room for images.
     yield rows(model, "embedding", {f"{prefix}embed_tokens.weight": config.vocab_size})
@@ -65,7 +68,8 @@ def ends_of(
 
 
 def plain_attention(layer: Layer, prefix: str, config: ModelConfig) -> Iterator[Weight]:
-    """Yields the projections of an attention layer. `prefix` ends with a dot."""
+    """Yields the weights of an attention layer's projections: `qkv_proj`, filled by three tensors,
+    and `o_proj`. `prefix`, with which the tensors' names begin, ends with a dot."""
     of_keys = config.num_kv_heads * config.head_size
     sources = {"q_proj": config.query_size, "k_proj": of_keys, "v_proj": of_keys}
     named = {f"{prefix}{name}.weight": count for name, count in sources.items()}

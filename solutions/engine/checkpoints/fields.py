@@ -51,14 +51,16 @@ class Fields:
         return self.values.get(name) is not None
 
     def count(self, name: str, default: int | None = None, least: int = 1) -> int:
-        """Returns an integer of at least `least`."""
+        """Returns the field `name`, an integer of at least `least`. Returns `default` if the field
+        is absent or null."""
         value = self._value(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise self.wrong(name, f"an integer of at least {least}")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Returns a finite number above 0."""
+        """Returns the field `name`, a finite number above 0. Returns `default` if the field is
+        absent or null."""
         value = self._value(name, default)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 < cast(float, value) < float("inf"):
@@ -78,7 +80,7 @@ class Fields:
         return value
 
     def texts(self, name: str, length: int) -> list[str]:
-        """Returns a list of `length` texts, one for each layer."""
+        """Returns the field `name`, a list of `length` strings, one for each layer."""
         value = self._value(name)
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self.wrong(name, "a list of texts")
@@ -92,8 +94,8 @@ class Fields:
             self.expect(name, allowed)
 
     def expect(self, name: str, allowed: Sequence[object]) -> None:
-        """Raises ValueError unless the field is absent, null, or one of these values, which are all
-        that this engine serves."""
+        """Raises ValueError unless the field is absent, null, or one of the `allowed` values, which
+        are all that this engine serves."""
         value = self.values.get(name)
         if value is not None and value not in allowed:
             choices = " or ".join(json.dumps(each) for each in allowed) or "left out"
@@ -102,7 +104,8 @@ class Fields:
             )
 
     def wrong(self, name: str, kind: str) -> ValueError:
-        """Returns the error for a field with a wrong value."""
+        """Returns a ValueError that names the field and its value, and says that it must be
+        `kind`."""
         shown = json.dumps(self.values.get(name))[:80]
         return ValueError(f"{self.source}: {name} is {shown}: it must be {kind}")
 

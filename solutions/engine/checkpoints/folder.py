@@ -18,7 +18,8 @@ INDEX = "model.safetensors.index.json"
 """The file that names the file of each tensor, in a checkpoint of several files."""
 SINGLE = "model.safetensors"
 LARGEST_HEADER = 100 << 20
-"""Bytes. If a file's first eight bytes say more, they are no length of a header."""
+"""The most bytes of a file's header. If a file's first eight bytes announce a longer one, it is
+refused as no safetensors file."""
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """The dtypes of weights that this engine serves. Other types may be in a file, as long as the model
 doesn't need them."""
@@ -27,12 +28,13 @@ BITS = {
     **{"I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32},
     **{"F64": 64, "I64": 64, "U64": 64, "C64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6},
 }
-"""The bits of a number, for each type of the format."""
+"""The bits of a number, for each type of the safetensors format."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in a file."""
+    """The place of a checkpoint's tensor: its file, its type and shape, and its bytes there, from
+    `begin` to before `end`."""
 
     name: str
     path: Path
@@ -50,7 +52,8 @@ class Stored:
 
 @dataclass(frozen=True)
 class CheckpointFolder:
-    """A folder as `save_pretrained` writes it."""
+    """The contents of a checkpoint's folder, as `save_pretrained` writes it: the config, and the
+    place of each tensor by name."""
 
     path: Path
     config: Fields
@@ -102,7 +105,8 @@ def _no_weights(path: Path) -> str:
 
 
 def _files_of_index(path: Path) -> dict[str, set[str] | None]:
-    """Returns the tensors that an index expects in each file."""
+    """Returns the names of the tensors that the index at `path` expects in each file, by the file's
+    name. Raises ValueError for a broken or empty index."""
     places = Fields.of_file(path).section("weight_map").values
     files: dict[str, set[str] | None] = {}
     for tensor, file in places.items():
@@ -127,8 +131,8 @@ def _check_index(file: str, expected: set[str] | None, stored: Iterable[Stored])
 
 
 def read_header(path: Path) -> list[Stored]:
-    """Returns the tensors of a file. Raises ValueError for a file of another format, or one that is
-    cut off."""
+    """Returns the place of each tensor in a safetensors file. Raises ValueError for a file that is
+    missing, cut off or of another format, and for a header with wrong or overlapping tensors."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

@@ -36,16 +36,17 @@ SERVED = DECODER | {
 TOKENS_PER_IMAGE, IMAGE_TOKEN = 256, 262_144
 """transformers' defaults of `mm_tokens_per_image` and `image_token_index`."""
 IMAGES_AT_ONCE = 32
-"""How many images the device keeps the tokens of."""
+"""The number of images whose tokens the device keeps."""
 PREFIXES = ("language_model.model.", "model.language_model.", "model.")
-"""Prefixes of the decoder's tensors, which depend on the age of the checkpoint; the last one
-without images."""
+"""Prefixes that the names of the decoder's tensors may have: for checkpoints with images the first
+or the second, by the checkpoint's age, and for checkpoints of text alone the last."""
 IGNORED = tuple(
     f"{prefix}{part}"
     for prefix in ("", "model.")
     for part in ("vision_tower.", "multi_modal_projector.")
 )
-"""Prefixes of the modules that turn images into tokens, which `images.py` reads."""
+"""Prefixes of tensors that the loader skips: those of the modules that turn images into tokens,
+which `images.py` reads."""
 
 
 def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:

@@ -29,8 +29,8 @@ class ImagePrompt(NamedTuple):
 
 
 class ImageTower:
-    """The vision tower of a model that sees images. Raises ImportError without transformers, and
-    ValueError for a checkpoint that has no vision tower."""
+    """The vision tower of a checkpoint, which turns images into tokens of the embedding. Raises
+    ImportError without transformers, and ValueError for a checkpoint that has no vision tower."""
 
     def __init__(self, folder: CheckpointFolder, model: Model) -> None:
         if not model.config.model.image_vocab_size:
@@ -47,12 +47,13 @@ class ImageTower:
         vocab_size, num_rows = model.config.model.vocab_size, model.config.model.image_vocab_size
         self._first_ids = range(vocab_size, vocab_size + num_rows, self.tokens_per_image)
         self._places: OrderedDict[bytes, int] = OrderedDict()
-        """The first id of each image, by the image's name, least recently used first."""
+        """The first id of each image whose tokens the device has, by the hash of its pixels, least
+        recently used first."""
         self._vision, self._projector = _modules(folder, model)
 
     @property
     def names(self) -> dict[int, bytes]:
-        """The name of each image's contents, by the first of its ids."""
+        """The hash of each image's pixels, by the first id of the image's tokens."""
         return {first: name for name, first in self._places.items()}
 
     @torch.no_grad()
@@ -83,7 +84,9 @@ class ImageTower:
         return ImagePrompt(tokens, spans)
 
     def _place_of(self, pixels: torch.Tensor, kept: Collection[int]) -> int:
-        """Returns the first id of the image, and computes its tokens unless the device has them."""
+        """Returns the first id of the image's tokens, and computes them unless the device has them.
+        They may replace an image none of whose ids are in `kept`. Raises ValueError if there is no
+        such image and no room."""
         name = hashlib.sha256(pixels.contiguous().float().numpy().tobytes()).digest()
         if name in self._places:
             self._places.move_to_end(name)
@@ -112,7 +115,7 @@ class ImageTower:
 
 
 def _runs(ids: Sequence[int], image_token: int) -> list[Span]:
-    """Returns the first and last position of each run of the token."""
+    """Returns the first and last position of each run of consecutive `image_token`s in `ids`."""
     spans: list[Span] = []
     for position, token in enumerate(ids):
         if token != image_token:

@@ -17,7 +17,7 @@ from .ropes import rope_of
 from .weights import Weight, mlp, one
 
 ARCHITECTURES = {"LlamaForCausalLM": "llama"}
-"""Classes of transformers, each with its model_type."""
+"""The family's classes in transformers, as a config names them, each with its model_type."""
 DEFAULTS = {
     **{"vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 11_008},
     **{"num_hidden_layers": 32, "num_attention_heads": 32, "max_position_embeddings": 2048},
@@ -34,8 +34,9 @@ def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
 
 
 def plain_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
-    """Returns the config of a decoder in which each layer attends to all tokens. `config` has
-    defaults for its sizes."""
+    """Returns the config of a decoder in which each layer attends to all tokens. `config` has the
+    family's defaults already. Raises ValueError for wrong fields, and for values that are not
+    served."""
     config.expect_all(SERVED)
     shape = shape_of(config)
     rope = rope_of(config, int(shape["head_size"]))
@@ -48,9 +49,9 @@ def plain_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
 
 
 def windows_of(config: Fields, num_layers: int, window: int | None) -> tuple[int | None, ...]:
-    """Returns how many tokens each layer attends to by `layer_types`, None for all: a layer of
-    sliding_attention attends to `window`. Raises ValueError for an unknown type, and for
-    sliding_attention if `window` is None."""
+    """Returns how many tokens each layer attends to by `layer_types`: `window` for
+    sliding_attention, None (all of them) for full_attention. Returns (None,) without that field.
+    Raises ValueError for an unknown type, and for sliding_attention if `window` is None."""
     if not config.has("layer_types"):
         return (None,)
     windows = {"full_attention": None}
@@ -74,7 +75,8 @@ def weights(model: Model, folder: CheckpointFolder) -> Iterator[Weight]:
 
 
 def layer_weights(layer: AttentionLayer, prefix: str, config: ModelConfig) -> Iterator[Weight]:
-    """Yields the weights of a layer that has one norm before attention and one before its MLP."""
+    """Yields the weights of a Llama layer, which has one norm before attention and one before its
+    MLP, with the names of their tensors."""
     yield one(layer, "attention_norm", f"{prefix}input_layernorm.weight")
     yield from plain_attention(layer, f"{prefix}self_attn.", config)
     yield one(layer.mlp, "norm", f"{prefix}post_attention_layernorm.weight")

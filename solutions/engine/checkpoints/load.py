@@ -29,15 +29,18 @@ FAMILY_OF: Mapping[str, ModuleType] = {
 }
 DTYPE_NAMES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 IGNORED_ENDS = ("rotary_emb.inv_freq",)
-"""Ends of the names of tensors in old checkpoints that follow from the config."""
+"""Ends of the names of tensors that the loader skips: old checkpoints store them, although they
+follow from the config."""
 
 Progress = Callable[[int, int], object]
-"""Called with the number of bytes that are on the device, and that of all tensors."""
+"""A function that is called with two numbers of bytes: those that are on the device, and those of
+all tensors."""
 
 
 def family_of(folder: CheckpointFolder) -> ModuleType:
-    """Returns the module of the checkpoint's family. Raises ValueError for an unknown architecture,
-    and for quantised weights."""
+    """Returns the module of the checkpoint's model family, such as `llama`. Raises ValueError for
+    an unknown architecture, for a model_type or text_config that doesn't belong to it, and for
+    quantised weights."""
     config = folder.config
     names = config.values.get("architectures")
     if not isinstance(names, list) or not names:
@@ -62,7 +65,7 @@ def family_of(folder: CheckpointFolder) -> ModuleType:
 
 
 def model_config_of(folder: CheckpointFolder, dtype: torch.dtype | None = None) -> ModelConfig:
-    """Returns the model that a folder's config describes, in `dtype`, by default that of the
+    """Returns the ModelConfig that a folder's config describes, in `dtype`, by default that of the
     config. Raises ValueError for an invalid config, and for features that this engine doesn't
     serve."""
     family = family_of(folder)
@@ -89,8 +92,8 @@ def _text_of(folder: CheckpointFolder) -> Fields:
 
 
 def _assumed(folder: CheckpointFolder) -> str:
-    """Returns the end of a sentence about a tensor that doesn't fit: the sizes that the config
-    leaves out, with their defaults."""
+    """Returns the end of an error message about a tensor that doesn't fit: the sizes that the
+    config leaves out, with their defaults. Empty if it leaves out none."""
     text, defaults = _text_of(folder), family_of(folder).DEFAULTS
     sizes = [f"{name} {defaults[name]}" for name in defaults if name not in text.values]
     return (
@@ -117,13 +120,13 @@ def limits_for(folder: CheckpointFolder, **sizes: int) -> Limits:
 
 
 class Place(NamedTuple):
-    """The destination of a tensor of a file."""
+    """A stored tensor and its destination: the weight that it fills, and where."""
 
     stored: Stored
     source: Source
     weight: Weight
     first: int
-    """The index of the first number that it fills, in the weight's order in memory."""
+    """The index of the first number that the tensor fills, in the weight's order in memory."""
 
 
 def load_model(
@@ -160,7 +163,8 @@ def load_model(
 
 def _places(folder: CheckpointFolder, weights: list[Weight], is_tied: bool) -> list[Place]:
     """Returns the destination of each tensor, in the order of the files. `is_tied`: the head is the
-    embedding, so a copy of the embedding may be stored as the head."""
+    embedding, so a copy of the embedding may be stored as the head. Raises ValueError for a tensor
+    that is missing, unknown, or of a wrong shape or type."""
     places, used = [], set()
     for weight in weights:
         first = 0

@@ -34,8 +34,8 @@ def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
 
 
 def _windows(config: Fields, num_layers: int) -> tuple[int | None, ...]:
-    """Returns how many tokens each layer attends to. Without `layer_types`, layers from
-    `max_window_layers` on have windows."""
+    """Returns how many tokens each layer attends to, None for all. Without `layer_types`, layers
+    from `max_window_layers` on have windows if `use_sliding_window` is true."""
     has_windows = config.flag("use_sliding_window", False) and config.has("sliding_window")
     window = config.count("sliding_window") if has_windows else None
     first = config.count("max_window_layers", least=0)

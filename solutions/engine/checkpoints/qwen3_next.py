@@ -39,7 +39,8 @@ SERVED = DECODER | {
 }
 KINDS: dict[str, LayerKind] = {"linear_attention": "gdn", "full_attention": "flex"}
 IGNORED = ("mtp.",)
-"""The prefix of its layers that draft tokens, which this engine doesn't serve."""
+"""Prefixes of tensors that the loader skips: those of the layers that draft tokens, which this
+engine doesn't serve."""
 
 
 def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
@@ -110,8 +111,8 @@ def _attention(layer: AttentionLayer, prefix: str, config: ModelConfig) -> Itera
     turned = 2 * sum(frequency > 0 for frequency in config.architecture.ropes[0].frequencies)
 
     def spread(heads_last: torch.Tensor) -> torch.Tensor:
-        """Rearranges [heads, size, …]: each half of the rotated numbers, followed by a half of the
-        rest."""
+        """Reorders the numbers of each head in [heads, size, …]: half of those that are rotated,
+        half of the rest, then the other half of each."""
         first, second, rest = heads_last.split([turned // 2, turned // 2, size - turned], dim=1)
         of_first, of_second = (
             rest.split((size - turned) // 2, dim=1) if turned < size else (rest,) * 2

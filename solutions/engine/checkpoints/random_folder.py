@@ -18,7 +18,7 @@ import torch
 from .folder import INDEX
 
 SHARD = 5_000_000_000
-"""The most bytes of a file, as on the hub."""
+"""The most bytes of a file of weights, as on Hugging Face's hub."""
 BLOCK = 1 << 24
 """How many random numbers are drawn; all weights are cut from them."""
 NAMES = {torch.bfloat16: "BF16", torch.float32: "F32"}
@@ -77,11 +77,12 @@ SHAPES: dict[str, dict[str, Any]] = {
         "rope_theta": 10_000.0,
     },
 }
-"""Configs of Llama and Qwen3, by name."""
+"""Configs of checkpoints that can be written, of Llama and Qwen3, by name."""
 
 
 def tensors_of(config: dict) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yields names and shapes, in the order of the layers."""
+    """Yields the name and shape of each tensor of a checkpoint with this `config`, in the order of
+    the layers."""
     hidden, gates, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     query, keys = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
     yield "model.embed_tokens.weight", (config["vocab_size"], hidden)
@@ -111,8 +112,9 @@ def write_folder(
     shard: int = SHARD,
     seed: int = 0,
 ) -> Path:
-    """Writes the checkpoint to `folder`, which is created, and returns `folder`: config.json, files
-    of at most `shard` bytes unless a single tensor is larger, and their index."""
+    """Writes a checkpoint of random weights with this `config` to `folder`, which is created, and
+    returns `folder`. It has config.json, files of at most `shard` bytes unless a single tensor is
+    larger, and their index."""
     folder.mkdir(parents=True, exist_ok=True)
     config = config | {"dtype": str(dtype).removeprefix("torch.")}
     files: list[dict[str, tuple[int, ...]]] = [{}]
@@ -156,8 +158,9 @@ def _write_file(
 
 
 def _values(shape: tuple[int, ...], block: torch.Tensor, number: int) -> torch.Tensor:
-    """Returns random numbers, cut from the block at a different place for each tensor; the caller
-    repeats them to fill the tensor. Products keep their size; norms are around 1."""
+    """Returns random numbers for the tensor with this `number` in its file, cut from the block at a
+    different place for each; the caller repeats them to fill the tensor. A matrix keeps the size of
+    its inputs; the numbers of a norm are around 1."""
     if len(shape) == 1:
         return 1.0 + 0.1 * block[number * 64 % (BLOCK // 2) :][: shape[0]]
     first = number * 999_983 % (BLOCK // 2)

@@ -1,5 +1,5 @@
-"""Rotary positions from configs of Hugging Face: the angle by which each pair of a head turns a
-token."""
+"""Reads rotary positions from configs of Hugging Face: the angle by which each pair of numbers of a
+head turns from one position to the next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THETAS = {
     "full_attention": ("rope_theta", 1_000_000.0),
     "sliding_attention": ("rope_local_base_freq", 10_000.0),
 }
-"""Gemma 3's field for the theta of each kind of layer, with its default."""
+"""The field of Gemma 3's config that has the theta of each kind of layer, with its default."""
 
 
 def rope_of(
@@ -30,7 +30,8 @@ def rope_of(
     Reads both forms: `rope_parameters`, and the older `rope_theta` with `rope_scaling`.
     `default_share`: the `partial_rotary_factor` of a config that has none, for a family that
     rotates only a head's first pairs: the pairs after them have frequency 0. Raises ValueError for
-    a type that depends on a request's length, and for missing fields.
+    a rope_type that is not served, such as one that depends on a request's length, for missing
+    fields, and for a `partial_rotary_factor` that doesn't fit.
     """
     fields, theta = (
         _parameters(config) if kind_of_layer is None else _of_kind(config, kind_of_layer)
@@ -66,8 +67,8 @@ def rope_of(
 
 
 def _parameters(config: Fields) -> tuple[Fields, float]:
-    """Returns the fields of type and scaling for all layers, and theta. As in transformers, an old
-    `rope_scaling` wins."""
+    """Returns the fields with rope_type and scaling, and theta, of a config with one rope for all
+    layers. As in transformers, an old `rope_scaling` wins over `rope_parameters`."""
     fields = Fields({}, config.source)
     for name in ("rope_parameters", "rope_scaling"):
         if config.has(name) and config.section(name).values:
@@ -78,8 +79,8 @@ def _parameters(config: Fields) -> tuple[Fields, float]:
 
 
 def _of_kind(config: Fields, kind: str) -> tuple[Fields, float]:
-    """Returns the fields of type and scaling for the layers of one kind, and their theta. An old
-    `rope_scaling` is added to the layers that attend to all tokens."""
+    """Returns the fields with rope_type and scaling, and theta, of the layers of one `kind`. An old
+    `rope_scaling` counts only for the layers that attend to all tokens."""
     fields = Fields({}, config.source)
     if config.has("rope_parameters"):
         kinds = config.section("rope_parameters")
@@ -105,8 +106,8 @@ def _of_kind(config: Fields, kind: str) -> tuple[Fields, float]:
 
 
 def _llama3(plain: list[float], fields: Fields, config: Fields) -> list[float]:
-    """Divides the frequencies of slow pairs by `factor`, keeps those of quick pairs, and
-    interpolates between."""
+    """Returns the frequencies `plain` scaled as in Llama 3: those of slow pairs divided by
+    `factor`, those of quick pairs as they are, and an interpolation between."""
     factor, length = fields.number("factor"), _original_length(fields, config)
     low, high = fields.number("low_freq_factor"), fields.number("high_freq_factor")
     if high <= low:
@@ -133,8 +134,8 @@ def _original_length(fields: Fields, config: Fields) -> int:
 def _yarn(
     plain: list[float], theta: float, fields: Fields, config: Fields
 ) -> tuple[list[float], float]:
-    """Scales by YaRN: as Llama 3, but by the number of a pair. Also returns the factor that makes
-    attention a little sharper."""
+    """Returns the frequencies `plain` scaled by YaRN, and the factor of cosines and sines, which
+    makes attention a little sharper. Scales as Llama 3, but by the number of a pair."""
     fields.expect("mscale", [])
     fields.expect("mscale_all_dim", [])
     factor = fields.number("factor")

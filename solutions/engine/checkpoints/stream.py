@@ -15,12 +15,12 @@ from debubble.accelerator import current
 from .folder import DTYPES, Stored
 
 CHUNK = 32 << 20
-"""Bytes of a pinned buffer."""
+"""Bytes of each of the two pinned buffers."""
 
 
 class TensorStream:
-    """A stream of tensors from files to one device. A file stays open while its tensors are
-    read."""
+    """A reader that copies tensors from files to one device, through two pinned buffers. A file
+    stays open while its tensors are read."""
 
     def __init__(self, device: torch.device, chunk: int = CHUNK) -> None:
         self.device = device
@@ -31,10 +31,11 @@ class TensorStream:
         self._path: Path | None = None
         self._file = -1
         self.num_bytes = 0
-        """How many bytes have been read."""
+        """Bytes of the tensors that have been read so far."""
 
     def read(self, stored: Stored) -> torch.Tensor:
-        """Returns the tensor on the device, as it is stored."""
+        """Returns the tensor on the device, with the dtype and shape that it is stored with. Raises
+        ValueError if the file has become shorter."""
         packed = torch.empty(stored.nbytes, dtype=torch.uint8, device=self.device)
         self.read_into(stored, packed)
         return packed.view(DTYPES[stored.dtype]).view(stored.shape)
@@ -49,7 +50,9 @@ class TensorStream:
         self.num_bytes += stored.nbytes
 
     def _copy(self, stored: Stored, offset: int, packed: torch.Tensor) -> int:
-        """Copies one buffer full, and returns how many bytes that were."""
+        """Copies bytes of the tensor, from `offset` in its file to the beginning of `packed`: as
+        many as a pinned buffer holds. Returns how many. Raises ValueError at the end of the
+        file."""
         slot, copied = self._slots[self._next], self._copied[self._next]
         # The last copy from this buffer may still be in flight.
         if not copied.query():

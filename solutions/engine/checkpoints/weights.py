@@ -17,8 +17,8 @@ class Source:
     name: str
     shape: tuple[int, ...]
     rearrange: Rearrange | None = None
-    """The change of its numbers on the device, if their order differs there or only some of them
-    are used."""
+    """A function that reorders the tensor's numbers on the device, or selects some of them; None if
+    they stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Weight:
     attribute: str
     sources: tuple[Source, ...]
     shift: float = 0.0
-    """The number that is added to each number: some norms are stored as their difference from 1."""
+    """Added to each stored number: some norms are stored as their difference from 1."""
     scale: float = 1.0
-    """The factor of each number, after that."""
+    """The factor by which each number is multiplied after `shift` is added."""
 
     @property
     def shape(self) -> torch.Size:
@@ -48,14 +48,15 @@ class Weight:
 
 
 def one(owner: object, attribute: str, name: str, shift: float = 0.0, scale: float = 1.0) -> Weight:
-    """Returns a weight that is filled by one tensor as it is stored."""
+    """Returns a weight, the `attribute` of `owner`, that is filled by the one tensor `name` of the
+    same shape."""
     shape = tuple(getattr(owner, attribute).shape)
     return Weight(owner, attribute, (Source(name, shape),), shift, scale)
 
 
 def rows(owner: object, attribute: str, sources: Mapping[str, int]) -> Weight:
-    """Returns a weight whose rows are those of several tensors. `sources` has the number of rows by
-    a tensor's name."""
+    """Returns a weight, the `attribute` of `owner`, whose rows are those of several tensors, one
+    after the other. `sources` has the number of rows by a tensor's name."""
     columns = getattr(owner, attribute).shape[1]
     return Weight(
         owner, attribute, tuple(Source(name, (count, columns)) for name, count in sources.items())
@@ -63,7 +64,8 @@ def rows(owner: object, attribute: str, sources: Mapping[str, int]) -> Weight:
 
 
 def mlp(owner: object, prefix: str, size: int) -> Iterator[Weight]:
-    """Yields the weights of a gated MLP with `size` gates."""
+    """Yields the two weights of a gated MLP with `size` gates. `prefix`, with which the names of
+    its three tensors begin, ends with a dot."""
     gates = {f"{prefix}gate_proj.weight": size, f"{prefix}up_proj.weight": size}
     yield rows(owner, "gate_up_proj", gates)
     yield one(owner, "down_proj", f"{prefix}down_proj.weight")
