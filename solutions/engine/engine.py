@@ -1,4 +1,5 @@
-"""Takes requests and returns tokens, with many requests side by side in each step."""
+"""The engine itself: takes requests and returns tokens, with many requests together in each
+step."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Engine(CheckpointEngine):
     """An inference engine: continuous batching over a paged cache, on this process's accelerator.
 
     `model`: the engine uses its weights, and makes caches and states of its own. `group`: the ranks
-    that step side by side, each with requests of its own; all have to call `step` equally often.
+    of data parallelism, each with requests of its own; all have to call `step` equally often.
     Raises ValueError for another model's weights, TypeError for `optimizations` of another type.
 
     A call that raises loses no request, whether it ran out of memory or was interrupted; the next
@@ -80,7 +81,8 @@ class Engine(CheckpointEngine):
         self._is_torn = False
         """True while the state is being changed, and after a change that stopped halfway."""
         self._names = map(str, itertools.count())
-        """Ids for requests. A generator would not do: an interruption inside it ends it."""
+        """An iterator over ids for new requests: "0", "1" and so on. A generator would not do: an
+        interruption inside it ends it."""
         self.num_drafted = self.num_accepted = 0
         """Numbers of tokens that speculation drafted, and of those that were accepted."""
 
@@ -110,8 +112,9 @@ class Engine(CheckpointEngine):
         return request_id
 
     def step(self) -> list[RequestOutput]:
-        """Queues one step, and returns the requests that have ended. The host waits for the device
-        only to read tokens, or if it can queue nothing."""
+        """Queues one step, and returns the outputs of requests that have ended and were not
+        reported yet. The host waits for the device only to read tokens, or if it can queue
+        nothing."""
         self.step_quietly()
         return self._report()
 
@@ -176,8 +179,9 @@ class Engine(CheckpointEngine):
         return step
 
     def _schedule_after_a_transfer(self) -> list[ScheduledRequest]:
-        """Waits for transfers until a step can be scheduled. Call it if requests lack only blocks
-        that transfers hold, or a prefix that is being loaded."""
+        """Waits for transfers until a step can be scheduled, and returns that step; empty if no
+        transfer is left. Call it if requests lack only blocks that transfers hold, or a prefix that
+        is being loaded."""
         step: list[ScheduledRequest] = []
         while not step and self.offloader and self.offloader.is_busy and self._requests:
             self.offloader.wait_for_one()
@@ -190,7 +194,8 @@ class Engine(CheckpointEngine):
         self.scheduler.end_loads()
 
     def _rows_of_all(self, batch: StepBatch | None) -> int:
-        """Returns the rows of the largest step of all ranks; 0 without other ranks."""
+        """Returns the number of rows that all ranks pad a decode step to; 0 without other ranks,
+        and if one of the ranks runs its step eagerly."""
         if self.ranks is None:
             return 0
         return self.ranks.rows_of_all(batch, self.runner.capture_sizes, self._is_busy)
@@ -240,7 +245,8 @@ class Engine(CheckpointEngine):
             return outputs
 
     def run(self) -> list[RequestOutput]:
-        """Steps until no rank has any work. Returns the requests of this rank that have ended."""
+        """Steps until no rank has work and no transfer is in flight. Returns the outputs of this
+        rank's requests that have ended."""
         self._run_quietly()
         return self._report()
 
@@ -264,8 +270,9 @@ class Engine(CheckpointEngine):
     ) -> list[list[int]]:
         """Returns the tokens that follow each prompt of text: `n` answers for each, one after the
         other, with seeds that count up if a seed is given. Serves all prompts or, with the errors
-        of `add_request`, none. The next `step` reports other requests that ended meanwhile. A call
-        that raises or is interrupted leaves none of its requests behind."""
+        of `add_request` or ValueError for `n` below 1, none. The next `step` reports other requests
+        that ended meanwhile. A call that raises or is interrupted leaves none of its requests
+        behind."""
         sampling = SamplingParams() if sampling is None else sampling
         if not is_integer(n) or n < 1:
             raise ValueError(f"n is {shown(n)}: ask for at least 1 answer")
@@ -284,8 +291,9 @@ class Engine(CheckpointEngine):
     def serve_unreported(
         self, prompt: Sequence[int], sampling: SamplingParams, requests: list[Request]
     ) -> None:
-        """Serves a prompt whose answer the caller reads from the Request. The request is appended
-        to `requests` before it is served. `step` and `run` don't report it; `forget` cancels it."""
+        """Adds a request whose answer the caller reads from the Request, and appends that to
+        `requests` first. Steps compute the answer; `step` and `run` don't report it, and `forget`
+        cancels it."""
         request = self._unreported_request(prompt, sampling)
         requests.append(request)
         self._serve([request])

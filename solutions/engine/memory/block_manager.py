@@ -28,8 +28,8 @@ class BlockManager:
         return len(self._free)
 
     def lookup(self, hashes: Iterable[bytes]) -> list[int]:
-        """Returns the blocks with these contents, up to the first that is not found. Doesn't add a
-        holder."""
+        """Returns the blocks whose contents have these hashes, up to the first hash that is not
+        found. Doesn't add a holder."""
         blocks = []
         for block_hash in hashes:
             block = self._block_of.get(block_hash)

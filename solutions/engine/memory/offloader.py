@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrefixTransfer:
-    """A copy of blocks and, for models with states, of the state after them."""
+    """A copy of a prefix between the device and host memory: of its blocks and, for models with
+    states, of the state after them."""
 
     job_id: int
     hashes: Sequence[Hashable]
@@ -41,7 +42,7 @@ class PrefixTransfer:
 
 @dataclass(frozen=True)
 class PrefixLoad(PrefixTransfer):
-    """A copy from host memory to a request's own blocks."""
+    """A copy of a prefix from host memory to a request's own blocks."""
 
     request: Request
     """The request that holds the blocks."""
@@ -71,7 +72,8 @@ class TransferHandler(Protocol):
 
 
 LoadingHandler = Callable[[Sequence[KVGroup]], TransferHandler]
-"""Makes the handler that loads blocks and states from host memory."""
+"""A function that makes the TransferHandler for loads from host memory, given the tensors of blocks
+and of states."""
 
 
 class Offloader:
@@ -85,7 +87,7 @@ class Offloader:
         self.states = model.states
         self.blocks = LRUBlockManager(config.num_cpu_blocks)
         self.kept = LRUBlockManager(config.num_cpu_states)
-        """States in host memory; unused if the model has no states."""
+        """A manager of the prefix states in host memory; unused if the model has no states."""
         groups = []
         self._has_attention = config.model.num_layers_of("gdn") < config.model.num_layers
         if self._has_attention:
@@ -109,7 +111,8 @@ class Offloader:
         return bool(self._loads or self._stores)
 
     def num_ready(self, hashes: Sequence[bytes]) -> int:
-        """Returns how many of these blocks, from the first on, can be loaded."""
+        """Returns how many of the blocks with these hashes, from the first on, host memory can
+        load."""
         return self.blocks.lookup(hashes)
 
     def has_state(self, prefix_hash: bytes) -> bool:
@@ -203,8 +206,8 @@ class Offloader:
             self.states.kept.complete_load([transfer.state_hash])
 
     def _plan_state(self, state_hash: bytes | None) -> tuple[list[int], list[int]]:
-        """Returns the slot that holds the state, locked until it is stored, and the row in host
-        memory for it."""
+        """Returns two lists: the slot that holds the state, which is locked until it is stored, and
+        the row in host memory for it. Both are empty if there is no state to store, or no room."""
         if self.states is None or state_hash is None:
             return [], []
         if self.states.kept.lookup([state_hash]) == 0:

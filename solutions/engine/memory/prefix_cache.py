@@ -42,8 +42,9 @@ class PrefixCache:
         self.blocks, self.states, self.offloader = blocks, states, offloader
 
     def find(self, request: Request, use_host: bool = True) -> Prefix:
-        """Returns the longest prefix that a cache has. It never includes the last token, which has
-        to be computed. For a model with states it ends at a block whose state is cached too."""
+        """Returns the longest prefix of the request that the device has or, if `use_host`, host
+        memory has. It never includes the last token, which has to be computed. For a model with
+        states it ends at a block whose state is cached too."""
         hashes = request.hashes[: (request.num_tokens - 1) // request.block_size]
         gpu_blocks = self.blocks.lookup(hashes)
         offloader = self.offloader if use_host else None

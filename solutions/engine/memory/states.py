@@ -9,7 +9,7 @@ from solutions.offload import LRUBlockManager
 
 
 class States:
-    """The states of all layers in two tensors, so that two kernels copy a slot.
+    """The states of all Gated DeltaNet layers in two tensors, so that two kernels copy a slot.
 
     Slots 0 to num_running - 1 belong to the requests that run. The `num_kept` slots after them keep
     states of prefixes, each by the hash of the prefix's last block.
@@ -43,7 +43,7 @@ class States:
         return self.num_running + kept_id
 
     def keep(self, slot: int, prefix_hash: bytes) -> None:
-        """Copies a request's state to a slot for the prefix, if there is room."""
+        """Copies the state in a request's `slot` to a slot for the prefix, if there is room."""
         plan = self.kept.prepare_store([prefix_hash])
         if plan is not None and plan.hashes:
             self._copy(slot, self.slot_of(plan.block_ids[0]))
@@ -56,7 +56,7 @@ class States:
         self.kept.complete_load([prefix_hash])
 
     def rows(self) -> list[torch.Tensor]:
-        """Returns the same memory as bytes, for transfers: for each tensor of each layer int8
+        """Returns views of the states as bytes, for transfers: for each tensor of each layer int8
         [num_slots, bytes of a slot]."""
         tensors = [*self.conv.unbind(), *self.ssm.unbind()]
         return [tensor.view(len(tensor), -1).view(torch.int8) for tensor in tensors]

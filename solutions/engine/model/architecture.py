@@ -14,7 +14,7 @@ class Rope:
 
     frequencies: tuple[float, ...]
     """The angle in radians by which each pair, the numbers i and i + head_size / 2 of a head, turns
-    a token. 0 leaves the pair as it is."""
+    from one position to the next. 0 leaves the pair as it is."""
     factor: float = 1.0
     """The factor of the cosines and sines of the pairs that turn, as in YaRN."""
 
@@ -27,11 +27,11 @@ class ExpertShape:
     num_experts: int
     experts_per_token: int
     expert_size: int
-    """Rows of an expert's gates."""
+    """The intermediate size of each expert: rows of its gates, and of its up projection."""
     shared_size: int
-    """Rows of the gates of the shared expert, which all tokens use."""
+    """The intermediate size of the shared expert, which all tokens use."""
     normalised: bool = True
-    """True if the weights of a token's experts sum to 1."""
+    """True if the weights of a token's experts are scaled so that they sum to 1."""
 
     def __post_init__(self) -> None:
         names = ("num_experts", "experts_per_token", "expert_size", "shared_size")
@@ -49,7 +49,8 @@ class Architecture:
     ropes: tuple[Rope, ...] = ()
     """Layer i uses ropes[i % len(ropes)]; without any, the config's rope_theta."""
     head_norms: bool = False
-    """Queries and keys are normalised head by head, before they are rotated (Qwen3, Gemma 3)."""
+    """Queries and keys are normalised head by head, before they are rotated (Qwen3, Qwen3-Next,
+    Gemma 3)."""
     gated_attention: bool = False
     """The output of attention is multiplied by the sigmoid of a gate (Qwen3-Next)."""
     sandwich_norms: bool = False

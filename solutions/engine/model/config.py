@@ -17,8 +17,8 @@ from solutions.offload.serving_loop.config import ServingConfig
 from .architecture import PLAIN, Architecture
 
 LayerKind = Literal["flex", "spans", "gdn"]
-"""FlexAttention; attention in which an image's tokens attend to one another both ways; Gated
-DeltaNet."""
+"""The kind of a layer. flex is FlexAttention, spans is attention in which an image's tokens attend
+to one another both ways, and gdn is Gated DeltaNet."""
 KINDS = get_args(LayerKind)
 
 
@@ -35,7 +35,7 @@ class ModelConfig(FlexConfig):
     gdn_k_heads: int = 1
     gdn_v_heads: int = 2
     gdn_head_size: int = 16
-    """Size of a key, and of a value unless `gdn_value_size` is set."""
+    """Size of a key head in Gated DeltaNet, and of a value head unless `gdn_value_size` is set."""
     gdn_value_size: int | None = None
     gdn_conv_width: int = 4
     architecture: Architecture = PLAIN
@@ -51,8 +51,8 @@ class ModelConfig(FlexConfig):
 
     @classmethod
     def hybrid(cls) -> ModelConfig:
-        """Returns a model with all three kinds of layers, so narrow that a step takes a second on
-        sim."""
+        """Returns the config of a model with all three kinds of layers, so narrow that a step takes
+        a second on sim."""
         return cls(
             num_layers=8,
             hidden_size=64,
@@ -67,14 +67,14 @@ class ModelConfig(FlexConfig):
 
     @classmethod
     def llama_3_70b_rank(cls) -> ModelConfig:
-        """Returns the part of one of eight GPUs that share Llama-3-70B: 1 KV head, 18 GB of
-        weights."""
+        """Returns the config of the part of Llama-3-70B that is on each of eight GPUs: 1 KV head,
+        18 GB of weights."""
         served = ServingConfig.llama_3_70b_rank()
         return cls(**{field.name: getattr(served, field.name) for field in fields(DecoderShape)})
 
     @property
     def num_ids(self) -> int:
-        """The number of ids, of text and of images."""
+        """The number of token ids, those of text and those of image patches."""
         return self.vocab_size + self.image_vocab_size
 
     def kind_of_layer(self, index: int) -> LayerKind:
@@ -123,7 +123,7 @@ class EngineConfig:
     """Rows of the decode steps that have a graph; by default 1, 2, 4, 8, 16, … up to
     max_num_seqs."""
     prefill_sizes: tuple[int, ...] = ()
-    """Tokens of the steps with prompts that have a graph: the sixth switch, beside the five.
+    """Numbers of tokens for which a step with prompts has a graph: a switch besides the five.
     Without any, these steps run eagerly, kernel by kernel. `default_prefill_sizes` returns good
     ones."""
 
@@ -234,13 +234,14 @@ class EngineConfig:
 
 
 SMALLEST_PREFILL, LARGEST_PREFILL = 64, 512
-"""Tokens. A smaller step is padded to the smallest graph, and a larger one keeps the device busy
-while the host launches its kernels one by one."""
+"""Tokens of the smallest and the largest graph in `default_prefill_sizes`. A smaller step is padded
+to the smallest graph, and a larger one keeps the device busy while the host launches its kernels
+one by one."""
 
 
 def default_prefill_sizes(limits: Limits) -> tuple[int, ...]:
-    """Returns 64, 128, 256 and 512, or the most tokens of a step if that is less. Padding a step of
-    64 tokens or more to these sizes at most doubles its tokens."""
+    """Returns 64, 128, 256 and 512. If a step has at most n < 512 tokens, returns those below n,
+    and n. Padding a step of 64 tokens or more to these sizes at most doubles its tokens."""
     most = min(limits.max_num_batched_tokens, LARGEST_PREFILL)
     doubled = (SMALLEST_PREFILL << number for number in range(most.bit_length()))
     return (*(size for size in doubled if size < most), most)

@@ -57,7 +57,8 @@ class Experts:
 
 
 def mlp_of(config: ModelConfig, device: torch.device) -> Mlp | Experts:
-    """Returns the second half of a layer that has no norms of its own around its MLP."""
+    """Returns the second half of a layer, with random weights: Experts if the architecture has
+    experts, else an Mlp. Gemma 3's layers make a SandwichMlp instead."""
     return Mlp(config, device) if config.architecture.experts is None else Experts(config, device)
 
 
@@ -72,12 +73,13 @@ class Routes(NamedTuple):
     starts: torch.Tensor
     """[num_experts + 1] int64: where each expert's rows begin in `rows`, then their number."""
     tile_ends: torch.Tensor
-    """[num_experts] int64: tiles of BLOCK_M rows up to each expert's last one."""
+    """[num_experts] int64: the number of tiles, of BLOCK_M rows each, that the experts up to and
+    including each one need."""
 
 
 def route(logits: torch.Tensor, shape: ExpertShape) -> Routes:
-    """Returns the routes for the router's `logits` [T, num_experts]. Doesn't wait for the
-    device."""
+    """Returns the assignment of each token to its most likely experts, by the router's `logits` [T,
+    num_experts]. Doesn't wait for the device."""
     weights, experts = logits.softmax(-1, dtype=torch.float32).topk(shape.experts_per_token)
     if shape.normalised:
         weights = weights / weights.sum(-1, keepdim=True)
@@ -163,7 +165,7 @@ def expert_linear_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Computes BLOCK_M rows of one expert and BLOCK_N columns in each program."""
+    """Computes BLOCK_M rows and BLOCK_N columns of one expert's output in each program."""
     tile = tl.program_id(0)
     number = tl.arange(0, EXPERTS_PADDED)
     ends = tl.load(tile_ends + number, mask=number < EXPERTS, other=2147483647)

@@ -47,7 +47,8 @@ class GatedAttentionLayer(AttentionLayer):
 
 
 class SandwichMlp(Mlp):
-    """An MLP between two norms, the second one before the sum, with an activation of its own."""
+    """An MLP between two norms, as in Gemma 3: the second norm comes before the sum. Its activation
+    is the architecture's."""
 
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
         super().__init__(config, device)
@@ -83,7 +84,7 @@ class SandwichLayer(AttentionLayer):
 
 
 def attention_layer_of(architecture: Architecture) -> type[AttentionLayer]:
-    """Returns the class of a model's attention layers."""
+    """Returns the class of the attention layers for a model with this architecture."""
     if architecture.sandwich_norms:
         return SandwichLayer
     return GatedAttentionLayer if architecture.gated_attention else AttentionLayer

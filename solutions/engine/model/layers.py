@@ -31,13 +31,14 @@ class SpanAttention(CachedAttention):
     Triton kernel that reads the images' ranges."""
 
     window: int | None = None
-    """How many tokens a query attends to, apart from those of an image around it; None is all."""
+    """How many tokens a query attends to, itself included, apart from those of the image that it is
+    in; None is all."""
 
     def forward(
         self, qkv: torch.Tensor, inputs: ModelInputs, metadata: PrefixMetadata
     ) -> torch.Tensor:
-        """Returns [T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) *
-        head_size]."""
+        """Returns the attention output [T, num_heads * head_size] for `qkv` [T, (num_heads + 2 *
+        num_kv_heads) * head_size]."""
         query = self.turned_queries(qkv, inputs.positions, inputs.slot_mapping)
         attended = prefix_attention(
             query,
@@ -81,7 +82,8 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
         return self.attention.cache
 
     def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
-        """Runs attention. `metadata` comes from the backend of this kind, for this layer."""
+        """Returns the attention output [T, query_size] for `qkv` [T, qkv_size]. `metadata` comes
+        from the backend of this kind, for this layer."""
         return self.attention.forward(qkv, inputs, cast(Any, metadata))
 
     def twin(self, limits: Limits, cos_sin: torch.Tensor) -> Self:
@@ -110,7 +112,8 @@ class GatedDeltaNetLayer:
         return add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
 
     def mix(self, normed: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
-        """Runs Gated DeltaNet. `metadata` comes from the backend of this kind, for this layer."""
+        """Returns the output of Gated DeltaNet, [T, hidden_size], for `normed` of that shape.
+        `metadata` comes from the backend of this kind, for this layer."""
         return self.delta_net.forward(normed, cast(GDNAttentionMetadata, metadata), self.state)
 
     def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:

@@ -23,8 +23,8 @@ from .layers import GatedDeltaNetLayer, Layer
 
 
 class Model(DecoderModel[Layer]):
-    """A model with random weights of config.model.seed, made on the device, and caches and states
-    for config.limits."""
+    """A model with random weights of config.model.seed, made on the device, and with KV caches and
+    states for config.limits."""
 
     def __init__(self, config: EngineConfig, device: torch.device) -> None:
         model, limits = config.model, config.limits
@@ -135,8 +135,8 @@ def _states(config: EngineConfig, num_slots: int, device: torch.device) -> State
 
 
 def _cos_sins(config: EngineConfig, device: torch.device) -> list[torch.Tensor]:
-    """Returns a list of tables: layer i uses the table at i modulo its length. Layers with the same
-    rope share one table."""
+    """Returns the rotary tables of the layers: layer i uses the table at i modulo the list's
+    length. Layers with the same rope share one table."""
     model, length = config.model, config.limits.max_model_len
     if not model.architecture.ropes:
         return [cos_sin_table(length, model.head_size, model.rope_theta, device)]

@@ -16,8 +16,8 @@ from .model import Model
 
 
 class Reference:
-    """A float32 copy of `model`'s weights. Each token of an answer recomputes all tokens before
-    it."""
+    """The decoder of `model` in plain PyTorch, with a float32 copy of its weights on the CPU. Each
+    token of an answer recomputes all tokens before it."""
 
     def __init__(self, model: Model) -> None:
         self.config = model.config.model
@@ -31,7 +31,8 @@ class Reference:
     def generate(
         self, prompt: Sequence[int], sampling: SamplingParams, images: Sequence[Span] = ()
     ) -> list[int]:
-        """Returns the greedy answer to a prompt."""
+        """Returns the greedy answer to a prompt. Of `sampling` it heeds max_tokens, stop_token and
+        bad_words."""
         generated: list[int] = []
         while len(generated) < sampling.max_tokens:
             logits = self.logits([*prompt, *generated], images)[-1]

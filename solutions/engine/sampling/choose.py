@@ -18,12 +18,13 @@ TILE = 8192
 
 
 class CountTables(NamedTuple):
-    """The device's record of each slot's request, int32. The last row belongs to no request."""
+    """The device's record of the requests, int32, with a row for each slot. The last row belongs to
+    no request."""
 
     token_ids: torch.Tensor
-    """[slots + 1, max_model_len]"""
+    """[slots + 1, max_model_len]: the tokens of each slot's request, its prompt first."""
     num_tokens: torch.Tensor
-    """[slots + 1]"""
+    """[slots + 1]: how many of these tokens the host has uploaded."""
     prompt_bin_mask: torch.Tensor
     """[slots + 1, ceil(vocab_size / 32)]: bit t % 32 of word t // 32 is 1 if token t is in the
     prompt."""
@@ -51,7 +52,7 @@ def choose_tokens(
 
     wishes      [R or more, WIDTH] int32, from `wishes_of`
     slots       [R or more] int32: each row's request in the tables
-    counted_in  the current round: tokens of requests that are counted in this round are counted
+    counted_in  the current round, FIRST or SECOND: counts the tokens of rows whose COUNTED_IN it is
 
     Tokens are ordered by their penalised logits. The first `top_k` are kept; of these the smallest
     set whose probability, at the temperature, sums to `top_p`; of these the tokens with at least
@@ -121,7 +122,7 @@ def penalised(
 
 @triton.jit
 def in_order(values):
-    """Returns int64 in the same order as these float32."""
+    """Returns int64 numbers that are in the same order as the float32 `values`."""
     bits = values.to(tl.int32, bitcast=True)
     return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.int64)
 
@@ -149,7 +150,8 @@ def choose_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,  # a power of two
 ):
-    """Samples ROWS rows in each program. Column numbers are those of Column."""
+    """Samples ROWS rows in each program. Offsets into a row of `wishes` are the numbers of
+    Column."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     exists = row < num_rows
     slot = tl.load(slots + row, mask=exists, other=0).to(tl.int64)

@@ -46,8 +46,9 @@ FLOATS = {
 
 
 def wishes_of(rows: Sequence[ScheduledRequest], with_positions: bool = False) -> np.ndarray:
-    """Returns [len(rows), WIDTH] int32 for the rows that sample. `with_positions` fills in the
-    position of greedy rows too, whose tokens the device stores then."""
+    """Returns the sampling parameters of the rows that sample, [len(rows), WIDTH] int32, in the
+    columns of Column. `with_positions` fills in the position of greedy rows too, whose tokens the
+    device stores then."""
     wishes = np.zeros((len(rows), WIDTH), np.int32)
     # Tokens counted in the first round would be penalised in the second.
     is_chosen_twice = any(row.request.sampling.bad_words for row in rows)

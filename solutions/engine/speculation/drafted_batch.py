@@ -19,7 +19,7 @@ class DraftedBatch(StepBatch):
     lengths: np.ndarray
     """[R] int32: the number of tokens of each request so far, or FROM_DEVICE."""
     ends: np.ndarray
-    """[R] int32: how many tokens it may have after the step."""
+    """[R] int32: the most tokens that each request may have after the step."""
 
     @classmethod
     def of_decodes(cls, rows: list[ScheduledRequest], num_drafts: int) -> Self:

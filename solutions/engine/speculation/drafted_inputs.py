@@ -15,7 +15,8 @@ from .verify import HEAD, verify
 
 
 class DraftedInputs(DeviceInputs):
-    """The memory of `plain`, for steps that have 1 + num_drafts tokens of each request."""
+    """The inputs of decode steps with drafts, which have 1 + num_drafts tokens of each request.
+    They use the memory of `plain`."""
 
     def __init__(self, plain: DeviceInputs) -> None:
         vars(self).update(vars(plain))
@@ -32,7 +33,8 @@ class DraftedInputs(DeviceInputs):
         self.answers = zeros(seqs, HEAD + width, dtype=torch.int64)
 
     def prepare(self, num_tokens: int) -> None:
-        """Makes drafts, and writes the step's inputs."""
+        """Makes drafts on the device, and writes the ids, positions and slots of the step's tokens
+        there."""
         propose(
             self.tables.token_ids,
             self.num_known,
@@ -60,8 +62,8 @@ class DraftedInputs(DeviceInputs):
 
     def choose(self, logits: torch.Tensor, counted_in: int = FIRST) -> torch.Tensor:
         """Returns [rows] int64: the token sampled after each token of the step, given that the
-        drafts before it are right. Keeps the tokens that are, and writes to `answers` which these
-        are."""
+        drafts before it are right. Also verifies the drafts, and writes the accepted tokens to
+        `answers`."""
         tokens = choose_tokens(
             logits, self.row_wishes, self.row_slots, self.tables, self.last_tokens, counted_in
         )
@@ -78,6 +80,6 @@ class DraftedInputs(DeviceInputs):
         return tokens
 
     def answers_of(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Returns [requests, HEAD + tokens_of_row] int64, written by `verify`. Valid until the next
-        step."""
+        """Returns what the host reads back, [requests, HEAD + tokens_of_row] int64: the rows that
+        `verify` wrote. Valid until the next step."""
         return self.answers[: len(tokens) // self.tokens_of_row]

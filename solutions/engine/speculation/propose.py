@@ -12,9 +12,9 @@ from debubble.accelerator import Work, launch
 from ..sampling.wishes import WIDTH
 
 FROM_DEVICE = -1
-"""The length of a request if the host doesn't know it yet."""
+"""Stands for the length of a request if the host doesn't know it yet."""
 NO_DRAFT = -1
-"""The id where no token is drafted."""
+"""Stands for the id of a draft where no token is drafted."""
 LONGEST = 4
 """The longest n-gram that is compared: longer ones would seldom find a different match."""
 TILE = 1024
@@ -118,7 +118,7 @@ def propose_kernel(
     LONGEST: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """Prepares one request in each program. Column numbers are those of Column."""
+    """Prepares one request in each program. Offsets into a row of `wishes` are those of Column."""
     row = tl.program_id(0)
     slot = tl.load(slots + row)
     exists = slot < num_slots

@@ -10,7 +10,8 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 
 HEAD = 3
-"""How many numbers an answer has before its tokens."""
+"""How many numbers an answer has before its tokens: how many tokens the request had, how many were
+accepted, and how many were drafted."""
 
 
 def verify(
