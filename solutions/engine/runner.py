@@ -29,8 +29,9 @@ ROWS_TOGETHER = 8
 
 
 class EngineRunner:
-    """A queue of steps on the device. It captures all graphs first: a decode step for each of
-    `capture_sizes`, a step of any requests for each of `prefill_sizes`. The caches outlive it."""
+    """A runner of steps on the device, in graphs or eagerly. It captures all graphs when it is
+    made: a decode step for each of `capture_sizes`, a step of any requests for each of
+    `prefill_sizes`. The caches belong to the model, and outlive the runner."""
 
     def __init__(self, model: Model, seams: Seams) -> None:
         config = model.config
@@ -98,9 +99,9 @@ class EngineRunner:
         return Sampled(logits, self.inputs.choose(logits))
 
     def pool(self, batch: StepBatch, text_starts: Mapping[int, int]) -> Awaited:
-        """Returns the hidden state [R, hidden_size] of the last token of each of the R requests, as
-        a copy in flight to the host. All tokens of these requests must be in the batch.
-        `text_starts` has, for some rows, the position at which the second text begins."""
+        """Returns the normalised hidden state [R, hidden_size] of the last token of each of the R
+        requests, as a copy in flight to the host. All tokens of these requests must be in the
+        batch. `text_starts` has, for some rows, the position at which the second text begins."""
         self.inputs.upload(batch)
         num_rows = len(batch.rows)
         step = self.seams.step

@@ -13,7 +13,8 @@ from .request import SamplingParams
 
 @dataclass(frozen=True)
 class Interval:
-    """The numbers that a field may have."""
+    """The numbers that a sampling parameter may have: `least` to `most`, or above `least` if
+    `without_least` is true."""
 
     least: float
     most: float

@@ -49,7 +49,8 @@ def seeds_apart(sampling: SamplingParams, n: int) -> list[SamplingParams]:
 
 
 def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
-    """Returns the same sampling parameters in lists of their own."""
+    """Returns a copy of the sampling parameters with lists of its own, and with a random seed if it
+    needs one and has none. Raises TypeError for other types."""
     if not isinstance(sampling, SamplingParams):
         raise TypeError(
             f"request {request_id!r}: its sampling is {shown(sampling)}: give SamplingParams"
@@ -69,8 +70,9 @@ def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
 
 
 def _ids(request_id: str, what: str, values: object) -> list[int]:
-    """Returns a list with integers of numpy converted to Python's. Other values stay as they are,
-    for the checks to find."""
+    """Returns the values as a list, with integers of numpy converted to Python's. Other values stay
+    as they are, for the checks to find. Raises TypeError for anything but a sequence or an
+    array."""
     listed = _listed(request_id, what, values)
     return [int(value) if is_integer(value) else value for value in listed]
 

@@ -20,7 +20,7 @@ class Status(Enum):
     LOADING = "loading"
     """Part of its prefix is being loaded from host memory."""
     RUNNING = "running"
-    """Can be in the next step."""
+    """Holds blocks and a slot, and can be in the next step."""
     FINISHED = "finished"
 
 
@@ -61,13 +61,14 @@ class SamplingParams:
 
     @property
     def has_penalties(self) -> bool:
-        """True if the device has to count the tokens of the request."""
+        """True if any penalty is set, so that the device has to count the tokens of the request."""
         penalties = (self.presence_penalty, self.frequency_penalty, self.repetition_penalty)
         return penalties != (0.0, 0.0, 1.0)
 
     @property
     def is_greedy(self) -> bool:
-        """True if the most likely token is chosen, by the logits as they are."""
+        """True if the temperature is 0 and no penalty is set: the token with the highest logit
+        among those allowed is chosen."""
         return not self.temperature and not self.has_penalties
 
     @property
@@ -79,7 +80,8 @@ class SamplingParams:
 
     @property
     def looks_back(self) -> bool:
-        """True if the host must know a token before it can prepare the next one."""
+        """True if the host must know a token before it can prepare the next one, since a bad word
+        has several ids."""
         return any(len(word) > 1 for word in self.bad_words)
 
 
@@ -99,10 +101,10 @@ class Request:
     generated: list[int] = field(default_factory=list)
     """The tokens of the answer that the host knows."""
     num_sampled: int = 0
-    """Tokens of the answer, including those in flight to the host. A step with drafts counts as one
-    token until the host knows how many it gave."""
+    """Tokens of the answer that have been sampled, including those in flight to the host. A step
+    with drafts counts as one token until the host knows how many it gave."""
     num_unsure: int = 0
-    """How many tokens beyond `num_sampled` steps in flight may have given."""
+    """The most tokens beyond `num_sampled` that steps with drafts in flight may have given."""
     num_computed: int = 0
     """Tokens whose keys, values and states are computed, by the steps that have run or are
     queued."""
@@ -121,7 +123,8 @@ class Request:
     logprobs: list[dict[int, float]] = field(default_factory=list)
     finish_reason: str | None = None
     is_reported: bool = True
-    """False for a request whose answer its caller reads from this object."""
+    """True if the engine reports the request when it has ended; False if the caller reads the
+    answer from this object."""
     notes: list[str] = field(default_factory=list)
     """Sentences about failures that the engine recovered from."""
 
@@ -192,7 +195,7 @@ class Request:
         self.update_hashes()
 
     def update_hashes(self) -> None:
-        """Hashes the blocks that have become full."""
+        """Adds to `hashes` the hashes of blocks that have become full."""
         num_known = len(self.prompt) + len(self.generated)
         if num_known // self.block_size > len(self.hashes):
             self.hashes += block_hashes(

@@ -15,11 +15,11 @@ from solutions.pinned_h2d.ranges import Span
 from .request import Request
 
 NO_SLOT = -1
-"""The slot of a row without a request."""
+"""Stands for the slot of a row that has no request."""
 FROM_HOST = -1
-"""The source of a token whose id the host knows, instead of a slot."""
+"""Stands for the source of a token, instead of a slot, if the host knows the token's id."""
 DRAFTED = ("lengths", "ends")
-"""Names of the arrays that are uploaded with each step too, where steps may have drafts."""
+"""Names of the arrays about drafts, which an engine with drafts uploads with each step."""
 
 
 class ScheduledRequest(NamedTuple):
@@ -90,7 +90,8 @@ class StepBatch(ScheduledBatch):
 
     @cached_property
     def sampling_slots(self) -> np.ndarray:
-        """[number of sampling rows] int32: the slots in which the device keeps their tokens."""
+        """[number of sampling rows] int32: the slots of these rows' requests, in which the device
+        keeps their last tokens."""
         return np.array([row.request.slot for row in self.sampling_rows], np.int32)
 
     @property
@@ -100,7 +101,8 @@ class StepBatch(ScheduledBatch):
 
     @property
     def images(self) -> dict[int, list[Span]]:
-        """First and last position of each image, by row; rows without any are left out."""
+        """The first and last position of each image of a request, by the request's row; rows
+        without any are left out."""
         return {
             number: row.request.spans for number, row in enumerate(self.rows) if row.request.spans
         }
@@ -117,7 +119,7 @@ class StepBatch(ScheduledBatch):
 
     @property
     def graph_size(self) -> int:
-        """The size that a graph needs for this step: here its number of tokens."""
+        """The size by which a graph for this step is chosen: here its number of tokens."""
         return self.num_tokens
 
 

@@ -27,7 +27,8 @@ class StepView:
     max_seq_len: int
     """The largest of `seq_lens`, or an upper bound of it."""
     images: Mapping[int, list[Span]] = field(default_factory=dict)
-    """First and last position of each image, by row; rows without any are left out."""
+    """The first and last position of each image of a request, by the request's row; rows without
+    any are left out."""
     for_capture: bool = False
     """True for a step that stands for all steps that a graph will run."""
 

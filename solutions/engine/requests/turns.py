@@ -20,12 +20,12 @@ Result = TypeVar("Result")
 
 
 class Turn:
-    """The single turn of the process."""
+    """The state of the process's single turn: at any time one call of an engine has it."""
 
     lock = Lock()
-    """Held while a call runs."""
+    """Held while a call of an engine runs."""
     thread: int | None = None
-    """The thread whose call runs."""
+    """The thread whose call of an engine runs, or None."""
 
 
 class TakesTurns:

@@ -71,9 +71,9 @@ def varied_requests(
     image_tokens: int,
     seed: Sequence[int],
 ) -> list[Asked]:
-    """Returns requests with random lengths between these bounds, ends included. The lengths don't
-    depend on the seed, so that only tokens differ. Every other prompt that is long enough has an
-    image."""
+    """Returns `count` requests whose lengths are random, within the bounds `prompt_tokens` and
+    `new_tokens`, ends included. The lengths don't depend on the seed, so that only tokens differ.
+    Every other prompt that is long enough has an image."""
     lengths = np.random.default_rng(count)
     asked = []
     for number in range(count):

@@ -35,14 +35,16 @@ class Backend(Protocol):
         """Returns the metadata of a step, by layer name. The step's inputs are uploaded already."""
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """Does what a graph with these layers can't do itself. Call it before each replay."""
+        """Updates the metadata that a graph with these layers reads, but does not build itself.
+        Call it before each replay."""
 
     def begin_anew(self) -> None:
         """Resets the state of an interrupted step. Call it with the device idle."""
 
 
 class FlexBackend:
-    """Block masks of FlexAttention, with a builder for each mask that the layers use."""
+    """The backend of FlexAttention layers: builds block masks, with a builder for each mask that
+    the layers use."""
 
     def __init__(self, model: Model, side: MaskSide) -> None:
         limits, device = model.config.limits, model.device
@@ -75,8 +77,8 @@ class FlexBackend:
 
 
 class SpansBackend:
-    """The ranges of images. Each layer has an object of its own, as in the version in which each
-    layer made its own upload."""
+    """The backend of layers that read the ranges of images. Each layer has a metadata object of its
+    own, as in the version in which each layer made its own upload."""
 
     def __init__(self, model: Model, ranges: ImageRanges) -> None:
         self.can_be_captured = self.can_capture_prefills = ranges.can_be_captured
@@ -108,10 +110,11 @@ class SpansBackend:
 
 
 class GdnBackend:
-    """Sequences and states of Gated DeltaNet: one metadata object for all layers."""
+    """The backend of Gated DeltaNet layers: builds one metadata object, of sequences and states,
+    for all layers."""
 
     can_be_captured = True
-    """Decodes need no chunk tables."""
+    """True, since decodes need no chunk tables."""
 
     def __init__(self, model: Model, side: ChunkSide, step: StepSide) -> None:
         limits = model.config.limits
@@ -160,7 +163,7 @@ def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:
 
 
 def _most_bytes(limits: Limits) -> int:
-    """Returns an upper bound of the bytes of a step's plans: for each token its share of the chunks
-    that it is in (less than 2 bytes); for each request its starts, its flag, and the chunks that it
-    fills in part."""
+    """Returns an upper bound of the bytes that the metadata builder uploads in a step: for each
+    token its share of the chunks that it is in (less than 2 bytes); for each request its starts,
+    its flag, and the chunks that it fills in part."""
     return 2 * limits.max_num_batched_tokens + 64 * limits.max_num_seqs + 1024

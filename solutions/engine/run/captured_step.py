@@ -20,7 +20,8 @@ from .step_inputs import DeviceInputs
 
 
 class Break(NamedTuple):
-    """A layer between two graphs, whose mixing of tokens runs eagerly."""
+    """A layer between two graphs, whose mixing of tokens runs eagerly, and the tensors that it
+    shares with the graphs."""
 
     name: str
     layer: Layer
@@ -33,7 +34,7 @@ class Break(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """The model's output for the rows that sample."""
+    """The model's output for the rows of a step that sample a token."""
 
     logits: torch.Tensor
     """[rows, vocab_size], valid until the next step overwrites them."""
@@ -91,8 +92,8 @@ class StepGraphs:
         return backend.can_be_captured if self.of_decodes else backend.can_capture_prefills
 
     def replay(self, view: StepView, num_sampling: int) -> Sampled:
-        """Queues a step whose inputs are uploaded already. Returns results [num_sampling, …], for
-        the rows of its tokens that sample."""
+        """Queues a step whose inputs are uploaded already. Returns logits and tokens of the step's
+        first `num_sampling` rows that sample."""
         metadata: dict[str, object] = {}
         if self.breaks:
             self.inputs.prepare(self.size)
@@ -166,8 +167,8 @@ class StepGraphs:
         inputs: ModelInputs,
         metadata: dict[str, object],
     ) -> Break | None:
-        """Runs layers up to the next one that is left out, which it returns, or up to the sampled
-        tokens."""
+        """Runs `layers` up to the next one that no graph contains, and returns that as a Break. If
+        none is left, samples the step's tokens into `self.sampled`, and returns None."""
         for name, layer in layers:
             unmixed = layer.before_mixing(hidden)
             if layer.kind in self.eager_kinds:

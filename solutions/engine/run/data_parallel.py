@@ -1,4 +1,5 @@
-"""Ranks that step side by side: in every step each rank learns what the other ranks run."""
+"""Ranks of data parallelism, which step together: in every step each rank learns what the other
+ranks run."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ proposes."""
 
 
 class DataParallelRanks:
-    """The ranks of data parallelism: every rank has the whole model, and requests of its own."""
+    """This rank's view of data parallelism, in which every rank has the whole model, and requests
+    of its own."""
 
     def __init__(self, group: DataParallelGroup, run_ar: RunAr) -> None:
         self.group, self.run_ar = group, run_ar

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RangesOfEachLayer:
-    """The version before: every layer uploads the ranges for itself, while it runs."""
+    """The image ranges without pinned_h2d: every layer uploads them for itself, while it runs."""
 
     can_be_captured = False
 
@@ -39,7 +39,7 @@ class RangesOfEachLayer:
 
 
 class RangesOfStep:
-    """The version after: one upload a step, to an address that a graph may keep."""
+    """The image ranges with pinned_h2d: one upload a step, to an address that a graph may keep."""
 
     can_be_captured = True
 
@@ -59,5 +59,5 @@ class RangesOfStep:
         self.runner.prefix_ranges.update(None, num_rows)
 
     def begin_anew(self) -> None:
-        """Makes the next step write its ranges, even if it has no images."""
+        """Makes the next replayed step write its ranges, even if it has no images."""
         self.runner.prefix_ranges.holds_ranges = True

@@ -25,9 +25,10 @@ def pool(
     requests: Sequence[Request],
     text_starts: Mapping[int, int],
 ) -> torch.Tensor:
-    """Returns [len(requests), hidden_size] on the host. All tokens of a request are in one step. No
-    other requests may be served meanwhile, and the prefix cache keeps nothing of these.
-    `text_starts` has, by a request's number, the position of its second text."""
+    """Returns [len(requests), hidden_size] on the host: the normalised hidden state of each
+    request's last token. All tokens of a request are in one step. No other requests may be served
+    meanwhile, and the prefix cache keeps nothing of these. `text_starts` has, by a request's
+    number, the position of its second text."""
     if not requests:
         return torch.empty(0, config.model.hidden_size, dtype=config.model.dtype)
     answers, first = [], 0
@@ -62,8 +63,9 @@ def pooling_requests(prompts: Iterable[Sequence[int]], config: EngineConfig) -> 
 def checked_starts(
     text_starts: Mapping[int, int] | None, requests: Sequence[Request], config: EngineConfig
 ) -> dict[int, int]:
-    """Returns a copy of `text_starts`. Raises ValueError, naming the prompt, for a start that is no
-    position of it, for starts where the model has no token types, and for a prompt that one step
+    """Returns a copy of `text_starts`, the position of each prompt's second text by the prompt's
+    number. Raises ValueError, naming the prompt, for a prompt that isn't there, for a start that is
+    no position of it, for starts where the model has no token types, and for a prompt that one step
     can't hold."""
     most = config.limits.max_num_batched_tokens
     for number, request in enumerate(requests):

@@ -17,7 +17,7 @@ from .step_inputs import DeviceInputs
 
 
 class Answered(NamedTuple):
-    """The result of a step for one request."""
+    """The tokens that one request got from a step, with their log-probabilities."""
 
     position: int
     """The first token's position in the request."""
@@ -27,7 +27,7 @@ class Answered(NamedTuple):
     """The log-probabilities for each token, by id: of the token itself and of the ids that were
     asked for; None if none were."""
     num_drafted: int
-    """How many tokens the device has drafted."""
+    """How many tokens the device drafted for the request in this step."""
 
 
 class SampledStep(NamedTuple):
@@ -41,12 +41,13 @@ class SampledStep(NamedTuple):
     """[R * T, 1 + most ids of a row] int32: the token, then the ids that were asked for. None if no
     row asks for any."""
     logprobs: Awaited | None
-    """The same shape, float32."""
+    """[R * T, 1 + most ids of a row] float32: the log-probabilities of `logprob_ids`. None if no
+    row asks for any."""
     num_unsure: int = 0
     """How many tokens beyond the first one a request may have got: T - 1."""
 
     def read(self) -> list[Answered]:
-        """Returns each row's result. Waits until the step is done."""
+        """Returns the tokens and log-probabilities of each row. Waits until the step is done."""
         found = self.tokens.read()
         if found.dim() == 1:
             answers = [
@@ -67,7 +68,8 @@ class SampledStep(NamedTuple):
         ]
 
     def _read_logprobs(self) -> Iterator[dict[int, float] | None]:
-        """Yields the log-probabilities of each token of each row."""
+        """Yields the log-probabilities by id for each token of each row; None if the row asks for
+        none."""
         tokens_of_row = 1 + self.num_unsure
         asked = [row.request.sampling.logprobs for row in self.rows for _ in range(tokens_of_row)]
         if self.logprob_ids is None or self.logprobs is None:
@@ -80,14 +82,15 @@ class SampledStep(NamedTuple):
 
 
 class Sampler:
-    """A chooser of tokens: for each row, a token that its request allows."""
+    """The last part of a step: replaces tokens that bad words forbid, gathers log-probabilities,
+    and starts the download."""
 
     def __init__(self, side: StepSide, inputs: DeviceInputs) -> None:
         self.side, self.inputs = side, inputs
 
     def sample(self, rows: list[ScheduledRequest], sampled: Sampled) -> SampledStep:
-        """Starts the download of tokens and log-probabilities. `rows` are the step's rows that
-        sample, in the order of `sampled`."""
+        """Starts the download of the step's tokens and log-probabilities, and returns it. `rows`
+        are the step's rows that sample, in the order of `sampled`."""
         width = self.inputs.tokens_of_row
         asked = {
             number * width + place: row.request.sampling.logprobs

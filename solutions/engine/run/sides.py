@@ -1,4 +1,5 @@
-"""The interfaces of the code on either side of a seam. `seams.py` says which code that is."""
+"""The interfaces of the pairs in `seams.py`: for each optimisation, one side of a pair runs without
+it, and the other with it."""
 
 from __future__ import annotations
 
@@ -53,8 +54,8 @@ class Awaited(Protocol):
 
 class RunAr(Protocol):
     """An exchange between ranks: tells all ranks what this rank is about to run, and gathers what
-    the other ranks are. Reading the result gives int32 [4, group.size], a column for each rank. All
-    ranks call it equally often."""
+    they are about to run. Reading the result gives int32 [4, group.size], a column for each rank.
+    All ranks call it equally often."""
 
     def __call__(
         self,
@@ -98,15 +99,18 @@ class Conv1d(Protocol):
 
 
 FillTail = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
-"""Takes a buffer, indices [n] and a length; returns that many numbers of the buffer: the indices,
-then the last index repeated."""
+"""A function of a buffer, indices [n] and a length. It returns that many numbers of the buffer: the
+indices, then the last index repeated."""
 TokenTypes = Callable[[Mapping[int, int], torch.Tensor, torch.Tensor, int], dict[str, torch.Tensor]]
-"""Takes the start of the second text of some requests, the lengths of all requests on the device
-and on the host, and the number of requests; returns {"token_type_ids": [tokens of all] int32}."""
+"""A function of the start of the second text of some requests, the lengths of all requests on the
+device and on the host, and the number of requests. It returns a dict: token_type_ids, [tokens of
+all] int32."""
 
 
 class BinCount(Protocol):
-    """Counts the tokens of some rows of `all_token_ids` from the start."""
+    """Counts the tokens of requests `req_indices` from the start, from their rows of
+    `all_token_ids`. Marks tokens of prompts in `prompt_bin_mask`, and counts tokens of answers in
+    `output_bin_counts`."""
 
     def __call__(
         self,
@@ -126,13 +130,13 @@ class StepSide:
     inputs_class: type[DeviceInputs]
     read_back: Callable[[torch.Tensor], Awaited]
     apply_bad_words: Callable[[torch.Tensor, BadWordsTokenIds, Sequence[Sequence[int]]], None]
-    """Changes logits [rows, vocab_size], given the forbidden sequences of some rows, and the tokens
-    that each row has generated so far."""
+    """Forbids tokens in logits [rows, vocab_size], given the forbidden sequences of some rows, and
+    the tokens that each row has generated so far."""
     gather_specific_token_logprobs: Callable[
         [torch.Tensor, Mapping[int, Sequence[int]], torch.Tensor], LogprobsTensors | None
     ]
-    """Reads logits [rows, vocab_size], given the ids that some rows ask for, and the sampled tokens
-    [rows]. Returns None if no row asks for any."""
+    """Returns the log-probabilities of the sampled tokens [rows], and of the ids that some rows ask
+    for, by logits [rows, vocab_size]. Returns None if no row asks for any."""
     run_ar: RunAr
     update_ngram: UpdateNgram
     """Brings the tokens of requests to the device, by their rows."""
@@ -149,7 +153,7 @@ class StepSide:
     """Computes the token types of pooling requests: 0 for a token of the first text, 1 for one of
     the second."""
     steps_ahead: int
-    """Number of steps that are queued before the tokens of one are read."""
+    """How many later steps are queued before the tokens of a step are read."""
 
 
 class ChunkRule(Protocol):
@@ -176,7 +180,8 @@ class ChunkRule(Protocol):
 
 @dataclass(frozen=True)
 class ChunkSide:
-    """The place where the chunk tables of Gated DeltaNet layers are made (gdn_precompute)."""
+    """The choice of who makes the chunk tables of Gated DeltaNet layers: the metadata builder, or
+    the rule that uses them (gdn_precompute)."""
 
     tables: Tables | None
     """"host" if the metadata builder plans them; None leaves them to `rule`."""

@@ -90,7 +90,7 @@ class DeviceInputs:
         )
 
     def answers_of(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Returns what is read back for the chosen tokens [rows]: the tokens themselves."""
+        """Returns what the host reads back for the chosen tokens [rows]: the tokens themselves."""
         return tokens
 
     def arrays_of(self, batch: StepBatch) -> Mapping[str, tuple[np.ndarray, int | None]]:
@@ -121,14 +121,14 @@ class DeviceInputs:
 
 
 class PackedInputs(DeviceInputs):
-    """The version after: all arrays in one upload from pinned memory, without a wait."""
+    """The inputs with sync_free: all arrays in one upload from pinned memory, without a wait."""
 
     def upload(self, batch: StepBatch) -> None:
         self.arrays.upload(self.arrays_of(batch))
 
 
 class SeparateInputs(DeviceInputs):
-    """The version before: an upload for each array from pageable memory, and a wait for each."""
+    """The inputs without sync_free: an upload and a wait for each array, from pageable memory."""
 
     def upload(self, batch: StepBatch) -> None:
         for name, (values, behind) in self.arrays_of(batch).items():

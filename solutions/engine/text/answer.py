@@ -28,7 +28,8 @@ class AnswerText:
         self._held = ""
 
     def add(self, ids: Sequence[int]) -> str:
-        """Returns the text that these ids add, as far as it is certain."""
+        """Adds new ids, and returns the text that has become certain with them. Empty after a stop
+        string."""
         if self.stopped_by is not None:
             return ""
         self._ids += ids
@@ -52,7 +53,8 @@ class AnswerText:
         return said if self.stopped_by is not None else said + held
 
     def _cut(self, text: str) -> str:
-        """Returns the part of the held text and this text that is certain, and holds the rest."""
+        """Adds `text` to the held text, and returns the part that is certain. Holds an end that may
+        begin a stop string; at a whole stop string, sets `stopped_by` and drops the rest."""
         text = self._held + text
         found = [(text.find(stop), stop) for stop in self.stop if stop in text]
         if found:
@@ -65,7 +67,8 @@ class AnswerText:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Returns how many of the text's last characters are the first of `stop`."""
+    """Returns the length of the longest end of `text` that is the beginning of `stop`, and not all
+    of it."""
     return next(
         (n for n in range(min(len(text), len(stop) - 1), 0, -1) if stop[:n] == text[-n:]), 0
     )

@@ -142,8 +142,8 @@ def _config_of(
 
 
 def _sorted_sizes(sizes: dict[str, object]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the sizes of Limits, and those of EngineConfig. Raises TypeError for a name that
-    neither has."""
+    """Splits `sizes` by name into fields of Limits and fields of EngineConfig. Raises TypeError for
+    a name that neither has."""
     of_limits = {field.name for field in fields(Limits)}
     of_engine = {field.name for field in fields(EngineConfig)} - {"model", "limits"}
     for name in sizes:

@@ -40,8 +40,8 @@ SIZES: dict[str, Any] = {"max_num_seqs": 1, "capture_sizes": (1,)}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Answers a prompt. Returns 0, 130 after Ctrl-C, or 1: with a sentence on stderr, unless the
-    reader has closed the pipe."""
+    """Answers a prompt on the command line. Returns its exit status: 0, 130 after Ctrl-C, or 1 for
+    an error, with a sentence on stderr unless the reader has closed the pipe."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # An answer may have any character, and a terminal may know ASCII alone.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -60,7 +60,8 @@ def stream_text(
 
 
 def _as_they_come(engine: StreamsIds, request: Request) -> Iterator[list[int]]:
-    """Yields new ids of a request, which steps of other threads may bring too."""
+    """Yields lists of new ids of a request until it has ended. Steps the engine if there are none;
+    steps of other threads may bring ids too."""
     num_read = 0
     while True:
         # Read before the ids, since the last ids are there before the reason.
