@@ -66,7 +66,8 @@ class Gate:
         return not self.passed.query()
 
     def open(self) -> None:
-        """Lets the device go on, and returns at once."""
+        """Opens the gate, so that the device goes on, and returns at once. On sim there is nothing
+        to open."""
         self._set_flag(1)
 
     def _set_flag(self, value: int) -> None:
@@ -82,6 +83,6 @@ class Gate:
 
 @cache
 def _flags() -> torch.Tensor:
-    """Returns int32 [SLOTS, INTS_IN_A_SLOT] in pinned host memory, so that a running kernel sees
-    the host's writes."""
+    """Returns the flags of all gates, int32 [SLOTS, INTS_IN_A_SLOT], in pinned host memory, so that
+    a running kernel sees the host's writes."""
     return torch.zeros((SLOTS, INTS_IN_A_SLOT), dtype=torch.int32, pin_memory=True)

@@ -40,8 +40,8 @@ OUTCOMES = (
 )  # fmt: skip
 """Exceptions by which a test may end itself, and the code under test may not."""
 SECOND_CHANCE = 2.0
-"""Seconds of CPU time for code that has already reached its limit once: a run waits for it in full
-only once."""
+"""The time limit, in seconds of CPU time, of the other tests of code that has reached its limit
+once: a run waits for it in full only once."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -104,8 +104,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skips the files after the first kata that the learner has not begun: they are not even
-    read."""
+    """Skips the test files of katas that the run leaves out, such as those after the first kata
+    that the learner has not begun: they are not even read."""
     kata = kata_of(config, collection_path)
     return True if kata and _course(config, kata).leaves_out(kata) else None
 
@@ -150,8 +150,8 @@ def pytest_xdist_node_collection_finished(node: Worker, ids: Sequence[str]) -> N
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
-    """Returns the header if xdist workers collect the tests, since this process then sees no
-    items."""
+    """Returns the header of a run of katas if xdist workers collect the tests, since this process
+    then sees no items; None otherwise."""
     workers = getattr(config.option, "dist", "no") != "no"
     paths = [
         (config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args
@@ -301,13 +301,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def kata_of(config: pytest.Config, path: Path) -> Kata | None:
-    """Returns the kata that the test file at `path` belongs to."""
+    """Returns the kata that the test file at `path` belongs to; None if it is no kata's."""
     catalogue = _catalogue(config, path)
     return catalogue.of_test_file(path) if catalogue else None
 
 
 def _catalogue(config: pytest.Config, path: Path) -> Catalogue | None:
-    """Returns the workbook of a test file in katas/<system>/."""
+    """Returns the catalogue of the workbook in which a test file katas/<system>/test_<kata>.py
+    lies; None for a file elsewhere."""
     known = config.stash[CATALOGUES]
     root = path.parents[2] if len(path.parents) > 2 else path.parent
     if root not in known:
@@ -325,7 +326,8 @@ def _course(config: pytest.Config, kata: Kata) -> Course:
 
 
 def _is_ours(item: pytest.Item) -> bool:
-    """True for a stub as we wrote it, which is known not to crash."""
+    """True for a test on a stub as we wrote it, which is known not to crash: so it needs no other
+    process."""
     kata = kata_of(item.config, item.path)
     return kata is not None and _course(item.config, kata).is_shortened(kata)
 
@@ -338,8 +340,8 @@ def _note_failure(item: pytest.Item) -> None:
 
 
 def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, run_text.Score]:
-    """Returns the scores of the katas that ran at least one test to an outcome other than skipped,
-    in teaching order."""
+    """Returns the scores of the katas that this run tested, in teaching order. A kata whose tests
+    were all skipped is left out."""
     config = reporter.config
 
     def kata_of_test(nodeid: str) -> Kata | None:
@@ -359,7 +361,8 @@ def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, run_text.Score]:
 
 
 def _place(config: pytest.Config, kata: Kata | None) -> int:
-    """Returns the kata's number in teaching order; other tests come first."""
+    """Returns the kata's place in teaching order, from 0; -1 for a test of no kata, so that it
+    comes first."""
     if kata is None:
         return -1
     catalogue = _catalogue(config, kata.test_path)
@@ -367,7 +370,8 @@ def _place(config: pytest.Config, kata: Kata | None) -> int:
 
 
 def _implementation_of(item: pytest.Item) -> Implementation | None:
-    """Returns the implementation that the `kata` fixture of this test gives."""
+    """Returns the implementation that the `kata` fixture gives to this test; None if the test does
+    not use it."""
     exercise = kata_of(item.config, item.path)
     if exercise is None or not isinstance(item, pytest.Function):
         return None
@@ -382,7 +386,8 @@ def _implementation_of(item: pytest.Item) -> Implementation | None:
 def _remember(
     config: pytest.Config, implementation: Implementation | None, report: pytest.TestReport
 ) -> None:
-    """Shortens a failure text that was already printed, and records code that ran too long."""
+    """Replaces the failure text of a report by a short one if it was already printed, and records
+    code that ran too long."""
     text, told = report.longrepr, config.stash[ALREADY_TOLD]
     if not isinstance(text, FailureText):
         return
@@ -393,7 +398,8 @@ def _remember(
 
 
 def _seconds(item: pytest.Item, implementation: Implementation | None) -> float:
-    """Returns the time limit of a kata's test; 0 means none, as for other tests."""
+    """Returns how many seconds of CPU time a test may take; 0 means no limit, as for tests of no
+    kata."""
     if LIMIT in item.stash:
         return item.stash[LIMIT]
     exercise = kata_of(item.config, item.path)

@@ -14,8 +14,8 @@ ATTEMPT_SUFFIXES = (".py", ".diff")
 
 @dataclass(frozen=True, slots=True)
 class WrongAttempt:
-    """One attempt, and the result that its header demands. The header is the docstring of a .py, or
-    the text above the changes of a .diff."""
+    """A wrong attempt at a kata, and the result that its header demands. The header is the
+    docstring of a .py, or the text above the changes of a .diff."""
 
     kata: Kata
     path: Path

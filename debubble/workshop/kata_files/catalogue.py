@@ -22,7 +22,7 @@ class WorkshopError(Exception):
 
 
 class UnknownKata(WorkshopError):
-    """A kata name that the catalogue does not have."""
+    """The error for a name that is no kata's in the catalogue."""
 
 
 @dataclass(frozen=True, slots=True)

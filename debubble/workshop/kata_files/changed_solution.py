@@ -22,7 +22,7 @@ class Code(NamedTuple):
 
     package: str
     parts: list[tuple[str, str]]
-    """Each text after the file name under which its lines are quoted."""
+    """Each text, as (the file name under which its lines are quoted, the text)."""
 
 
 def code_of_attempt(kata: Kata, path: Path) -> Code:
@@ -42,7 +42,8 @@ def code_of_attempt(kata: Kata, path: Path) -> Code:
 
 
 def solution_module(kata: Kata) -> SourceModule:
-    """Returns the module that has all names of the solution, which an attempt changes."""
+    """Returns the module that attempts at the kata change: one that has all names of the solution,
+    or else that of its first name."""
     modules = [source_module(target.module, kata.root) for target in kata.solution]
     names = set(kata.exported_names)
     return next((m for m in modules if names <= {*m.statements, *m.imports}), modules[0])

@@ -25,7 +25,8 @@ CONTEXT = 3
 
 @dataclass(frozen=True)
 class Lesson:
-    """Two files that run in the same place, and what their difference shows."""
+    """A lesson: two files that run in the same place of a system, and the idea that their
+    difference shows."""
 
     system: str
     site: str
@@ -62,14 +63,15 @@ class Lesson:
 
 
 def lessons(root: Path, system: str = "*") -> list[Lesson]:
-    """Returns the lessons of one system, or those of all systems, one system after another."""
+    """Returns the lessons of one system, or by default those of all systems, one system after
+    another. Raises WorkshopError for a lesson.toml with a mistake."""
     files = sorted((root / "solutions").glob(f"{system}/{FILE}"))
     return [lesson for file in files for lesson in _lessons_in(file, root)]
 
 
 def find_lessons(root: Path, system: str, site: str | None = None) -> list[Lesson]:
-    """Returns the lessons of a system, or those of one site. Raises WorkshopError that names the
-    known systems or sites."""
+    """Returns the lessons of a system, or those of one site. Raises WorkshopError for an unknown
+    system or site, with the likely name or the known ones."""
     everything = lessons(root)
     found = [lesson for lesson in everything if lesson.system == system]
     if not found:

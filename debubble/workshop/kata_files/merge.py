@@ -18,8 +18,9 @@ class Both:
 
 
 def merge(base: str, theirs: str, ours: str) -> list[Lines | Both]:
-    """Returns the parts of the merged text in order. Lines that only one version changed are taken
-    from it; a part is a Both where the versions conflict."""
+    """Merges two versions, `theirs` and `ours`, of the text `base`, and returns the parts of the
+    result in order. Lines that only one version changed are taken from it; a part is a Both where
+    the versions conflict."""
     old, one, other = (text.splitlines(keepends=True) for text in (base, theirs, ours))
     parts: list[Lines | Both] = []
     at = at_one = at_other = 0
@@ -36,8 +37,8 @@ def merge(base: str, theirs: str, ours: str) -> list[Lines | Both]:
 
 
 def in_common(one: str, other: str) -> str:
-    """Returns the lines that both texts share. They take the place of the common ancestor when it
-    was not stored."""
+    """Returns the lines that two versions of a text share. They stand in for the text that both
+    were made from if it was not stored."""
     lines = one.splitlines(keepends=True), other.splitlines(keepends=True)
     blocks = SequenceMatcher(None, *lines, autojunk=False).get_matching_blocks()
     return "".join(line for at, _, length in blocks for line in lines[0][at : at + length])

@@ -15,8 +15,8 @@ from .workspace import Workspace, cannot_write
 
 
 class Progress:
-    """The events of a workspace. Each method raises WorkshopError, and changes nothing, if the file
-    can't be read or written."""
+    """The events in a learner's `progress.jsonl`. Each method raises WorkshopError, and changes
+    nothing, if the file can't be read or written."""
 
     def __init__(self, workspace: Workspace) -> None:
         root, self.path = workspace.root, workspace.progress_file
@@ -31,7 +31,8 @@ class Progress:
             raise WorkshopError(str(error)) from None
 
     def standings(self) -> dict[str, Standing]:
-        """Returns how far each kata is, by its name; a kata without events is left out."""
+        """Returns the learner's standing with each kata, by the kata's name; a kata without events
+        is left out."""
         try:
             return self.file.standings()
         except ProgressError as error:

@@ -12,7 +12,8 @@ ALWAYS_FINE = {"__init__.py", "conftest.py"}
 
 
 def stray_files(catalogue: Catalogue) -> Iterator[str]:
-    """Yields one sentence for each Python file that no kata of the catalogue owns."""
+    """Yields one sentence for each file that no kata of the catalogue owns: Python files in
+    `katas/`, and wrong attempts."""
     root = catalogue.root
     owned = {path for kata in catalogue.katas for path in (kata.stub_path, kata.test_path)}
     for path in sorted((root / "katas").rglob("*.py")):

@@ -21,10 +21,11 @@ class StubState(Enum):
 
 
 class StubFiles:
-    """The stubs of a catalogue, with the fingerprints of what was written in `katas/stubs.json`.
+    """The stubs of a catalogue's katas, with the fingerprints of the stubs and tests as we wrote
+    them, which are in `katas/stubs.json`.
 
     The fingerprints distinguish a learner's work, which is never overwritten, from a stub whose
-    solution has changed since. They also cover the tests of each kata.
+    solution has changed since.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -59,7 +60,7 @@ class StubFiles:
         return self._written(kata) == fingerprint(generate(kata))
 
     def has_edited_tests(self, kata: Kata) -> bool:
-        """True if the kata's tests differ from the recorded ones."""
+        """True if the kata's tests differ from the tests as we wrote them, by their fingerprint."""
         known = self._read().get(_key_of_tests(kata))
         return known is not None and known != _fingerprint_of_tests(kata)
 
@@ -79,7 +80,7 @@ class StubFiles:
 
     def write_all(self) -> list[Kata]:
         """Writes the stubs that are missing or stale, never an edited one, and returns the katas
-        written. Records the current tests as ours."""
+        whose stubs it wrote. Records the tests as they are now as ours."""
         written = []
         for kata in self.catalogue.katas:
             state = self.state(kata)
@@ -146,7 +147,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def free_backup(path: Path) -> Path:
-    """Returns the first backup path that does not exist yet."""
+    """Returns the first path for a backup of `path` that does not exist yet: .py.bak, .py.bak2, and
+    so on."""
     first = path.with_suffix(".py.bak")
     numbered = (path.with_suffix(f".py.bak{number}") for number in count(2))
     return next(name for name in chain([first], numbered) if not name.exists())

@@ -11,7 +11,8 @@ from .stub_source import Definition, Function, Import, SourceModule, names_read,
 
 
 class Helper(NamedTuple):
-    """A statement of `solutions` that an exercise reads, directly or through another helper."""
+    """A constant, function or class of `solutions` that an exercise uses, directly or through
+    another helper, with its source text."""
 
     text: str
     is_definition: bool
@@ -25,8 +26,8 @@ class Needs(NamedTuple):
 
 
 def needs_of(code: str, modules: Sequence[SourceModule]) -> Needs:
-    """Returns the names that `code` reads and does not define, looked up in each of `modules` in
-    turn."""
+    """Returns what a stub with `code` needs beside it: the imports and definitions of the names
+    that `code` reads and does not define, looked up in each of `modules` in turn."""
     imports: dict[Import, None] = {}
     helpers: dict[str, Helper] = {}
     own = {node.name for node in ast.parse(code).body if isinstance(node, Definition)}
@@ -81,8 +82,9 @@ def _evaluated(statement: ast.stmt, is_lazy: bool) -> Iterator[ast.AST]:
 
 
 def _found(module: SourceModule, name: str) -> Import | tuple[SourceModule, ast.stmt] | None:
-    """Returns the import or definition that binds `name` in `module`, or None. A definition of
-    another module of `solutions` is returned in place of its import."""
+    """Returns where `module` gets `name` from: an import, or a module of `solutions` and its
+    definition there; None if it has no such name. An import from `solutions` is followed to the
+    definition."""
     if name in module.statements:
         return module, module.statements[name]
     known = module.imports.get(name)

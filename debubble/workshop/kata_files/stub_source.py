@@ -18,7 +18,7 @@ Definition = Function | ast.ClassDef
 
 
 class StubError(WorkshopError):
-    """A stub can't be made from this solution and its `before`."""
+    """The error for a stub that can't be made from its solution and `before`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SourceModule:
         return node
 
     def text(self, first: int, last: int) -> str:
-        """Returns lines `first` to `last`, both counted from 1 and included."""
+        """Returns the module's lines `first` to `last`, both counted from 1 and included."""
         return "\n".join(self.lines[first - 1 : last])
 
     def statement_text(self, node: ast.stmt) -> str:
@@ -107,13 +107,13 @@ def source_module(name: str, root: Path) -> SourceModule:
 
 
 def first_line(node: ast.stmt) -> int:
-    """Returns the line of the first decorator, or of the statement."""
+    """Returns the number of a statement's first line, decorators included."""
     decorators = node.decorator_list if isinstance(node, Definition) else []
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def last_line(node: ast.stmt) -> int:
-    """Returns the line on which the statement ends."""
+    """Returns the number of a statement's last line."""
     return node.end_lineno or node.lineno
 
 

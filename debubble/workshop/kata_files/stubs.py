@@ -27,11 +27,12 @@ from .stub_source import (
 WIDTH = 100
 EDIT = "# Yours to edit, from here on."
 GIVEN = "# region Given: what the code above uses. You may change it, and need not."
-"""Editors fold a region away."""
+"""The comment above the given definitions of a stub. Editors fold such a region away."""
 
 
 def generate(kata: Kata) -> str:
-    """Returns the text of the stub. Raises StubError when solution and before do not fit together.
+    """Returns the text of a kata's stub. Raises StubError when solution and before do not fit
+    together.
 
     The code to edit comes first. Definitions that solution and before share are given: they are in
     a folded region below, except those that Python needs earlier.
@@ -96,8 +97,8 @@ def _docstring(kata: Kata) -> str:
 
 
 def _exercise(ours: SourceModule, theirs: SourceModule, name: str) -> str:
-    """Joins solution `ours` and before `theirs`: the signature and docstring of the solution, the
-    body of before."""
+    """Returns the code of the function or class `name` that a learner edits: its signature and
+    docstring from the solution's module `ours`, its body from the module `theirs` of `before`."""
     solution, before = ours.definition(name), theirs.definition(name)
     if isinstance(solution, ast.ClassDef) and isinstance(before, ast.ClassDef):
         return _joined_class(ours, solution, theirs, before)
@@ -142,12 +143,13 @@ def _joined_class(
 
 
 def _face(module: SourceModule, node: Definition) -> str:
-    """Returns decorators, signature and docstring."""
+    """Returns the source of a function or class down to its docstring: decorators, signature,
+    docstring."""
     return module.text(first_line(node), _body_start(module, node) - 1)
 
 
 def _body(module: SourceModule, node: Definition) -> str:
-    """Returns everything below the docstring, comments included."""
+    """Returns the source of a function or class below its docstring, comments included."""
     return module.text(_body_start(module, node), last_line(node))
 
 
@@ -171,7 +173,8 @@ def _methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
 
 
 def _import_block(imports: list[Import]) -> str:
-    """Returns the imports sorted as ruff sorts: standard library, other packages, our own."""
+    """Returns the lines of these imports, sorted as ruff sorts: standard library, other packages,
+    our own."""
     groups: dict[int, dict[str, list[Import]]] = {}
     for item in imports:
         root = item.module.partition(".")[0]

@@ -58,8 +58,8 @@ class Workspace:
         return self.copy_of(kata) if self.has_copy(kata) else kata.stub_path
 
     def begin(self, kata: Kata) -> bool:
-        """Makes the copy, with all edits of the stub, and returns True; returns False if there is a
-        copy.
+        """Makes the learner's copy of a kata, with all edits of the stub, and returns True; returns
+        False if there is a copy.
 
         Raises WorkshopError if a file can't be written or the stub can't be read.
         """
@@ -77,8 +77,8 @@ class Workspace:
         return True
 
     def keep_origin(self, kata: Kata) -> None:
-        """Saves the current stub as the origin of the copy. Raises OSError if it can't be
-        written."""
+        """Saves the kata's current stub as the stub that the learner's copy was made from. Raises
+        OSError if it can't be written."""
         path = self._origin(kata)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, generate(kata).encode())
@@ -108,8 +108,8 @@ class Workspace:
             return False
 
     def remarks(self, catalogue: Catalogue) -> Iterator[str]:
-        """Yields a sentence for each file that looks like a kata and is not tested, and for tests
-        that are not ours."""
+        """Yields a sentence for each file in the workspace that is no kata's and so not tested, for
+        tests that are gone or not ours, and for an edited stub that the learner's copy hides."""
         names = [kata.name for kata in catalogue.katas]
         owned = {self.copy_of(kata) for kata in catalogue.katas}
         for path in sorted(self.katas.glob("*/*.py")):
@@ -141,8 +141,8 @@ def cannot_write(path: str, error: OSError) -> WorkshopError:
 
 
 def _in_history(kata: Kata) -> Iterator[str]:
-    """Yields the stub as of the last commits that changed it; yields none outside a git clone, or
-    if git is not installed."""
+    """Yields the text of a kata's stub in each of the last commits that changed it; yields none
+    outside a git clone, or if git is not installed."""
     git = ["git", "-C", str(kata.root)]
     stub = kata.stub_path.relative_to(kata.root)
     with contextlib.suppress(OSError, subprocess.SubprocessError):

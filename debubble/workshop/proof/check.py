@@ -24,7 +24,8 @@ REWRITE = "`debubble check --write-stubs` writes it"
 
 @dataclass
 class Plan:
-    """The implementations to run a kata's tests on, and the verdicts known before any test runs."""
+    """The plan of one kata's proof: the implementations to run its tests on, and the verdicts known
+    before any test runs."""
 
     kata: Kata
     verdicts: list[Verdict]
@@ -39,8 +40,8 @@ def check(
     pristine: bool = False,
     katas: Sequence[Kata] | None = None,
 ) -> list[Verdict]:
-    """Returns one verdict a claim. `progress` gets the number of trials done, their total, and the
-    current one.
+    """Proves the katas, and returns a verdict for each claim about them. `progress` gets the number
+    of trials done, their total, and the current one.
 
     device:   "sim" or "cuda"; attempts for the other one only are left out.
     pristine: an edited stub is a failure, as in a repository's own tests. Otherwise it is left
@@ -97,8 +98,8 @@ def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder:
 
 @contextlib.contextmanager
 def _noting(plan: Plan, subject: str) -> Iterator[None]:
-    """Turns a WorkshopError in the block into a verdict, so that the other katas are still
-    checked."""
+    """Adds a WorkshopError in the block to the plan as a verdict on `subject`, so that the other
+    katas are still checked."""
     try:
         yield
     except WorkshopError as error:

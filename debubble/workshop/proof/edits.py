@@ -43,7 +43,7 @@ class Edits:
         self.unasked = unasked
         self.negated: set[int] = set()
         self.for_effect: set[int] = set()
-        """Calls whose result is not used."""
+        """The ids of calls whose result is not used."""
         self.imported = {
             (alias.asname or alias.name).partition(".")[0]
             for part in ast.walk(ast.parse(text))
@@ -187,8 +187,8 @@ class Edits:
                 yield Edit(first, last, "", f"drops `{self._short(argument)}`")
 
     def _gives_a_value(self, call: ast.Call) -> bool:
-        """True if the call is a method of some value, so that the edit may keep the value without
-        the call."""
+        """True if a method of some value is called for its result, so that an edit may keep the
+        value and drop the call."""
         first: ast.expr = call.func
         while isinstance(first, ast.Attribute | ast.Call | ast.Subscript):
             first = first.func if isinstance(first, ast.Call) else first.value
@@ -214,7 +214,8 @@ class Edits:
         return self.text[self._start(node) : self._end(node)].decode()
 
     def _short(self, node: ast.AST) -> str:
-        """Returns its text in one line; of a `with` only the part before the first colon."""
+        """Returns the node's source in one line; of a `with` only the part before the first
+        colon."""
         source = " ".join(self._source(node).split())
         return source.partition(":")[0] if isinstance(node, ast.With) else source
 
@@ -245,7 +246,7 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 def _has_effect(statement: ast.stmt) -> bool:
-    """True for a call or for a change of an object, False for an assignment to a local name."""
+    """True if the statement is a call or changes an object, False if it assigns to a local name."""
     if isinstance(statement, ast.Assign):
         return not all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
     return _is_call(statement) or isinstance(statement, ast.AugAssign)

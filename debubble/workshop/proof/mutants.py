@@ -27,9 +27,9 @@ class Mutant:
 
 
 def mutants_of(kata: Kata, left_open: Collection[str] = ()) -> list[Mutant]:
-    """Returns one mutant for each edit of the definitions that the kata's names use in their
-    module, sorted by line. Definitions that are `left_open` are not edited: the kata says nothing
-    about them."""
+    """Returns one mutant for each edit of the kata's functions and classes, and of those in the
+    same module that they use, sorted by line. Definitions that are `left_open` are not edited: the
+    kata says nothing about them."""
     module = solution_module(kata)
     text = ("\n".join(module.lines) + "\n").encode()
     found: dict[str, Mutant] = {}
@@ -45,8 +45,8 @@ def mutants_of(kata: Kata, left_open: Collection[str] = ()) -> list[Mutant]:
 
 
 def _unasked_checks(kata: Kata, module: SourceModule) -> set[str]:
-    """Returns the functions that refuse arguments and that the kata's `before` does not use: the
-    kata requires no such error."""
+    """Returns the names of the functions `check_…` that the kata's `before` does not use. They
+    refuse wrong arguments, and the kata requires no such error."""
     known = set()
     for target in kata.before:
         theirs = source_module(target.module, kata.root)

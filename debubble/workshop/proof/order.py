@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 Path = tuple[str, ...]
-"""The names that an expression such as `buffers.doc_ids` consists of."""
+"""The names that an expression consists of: ("buffers", "doc_ids") for `buffers.doc_ids`."""
 ORDERING = ("record", "record_event", "wait_event", "wait_stream", "wait", "synchronize", "replay")
 """Methods that mark or wait for a point in the order of queued work, whichever tensors they use."""
 
@@ -35,7 +35,8 @@ def _call_of(statement: ast.stmt) -> ast.Call | None:
 
 
 def _is_check(call: ast.Call) -> bool:
-    """True for a function that, by the workbook's names, raises an error or does nothing."""
+    """True for a call of a function that, by the workbook's names, raises an error or does
+    nothing."""
     return isinstance(call.func, ast.Name) and call.func.id.startswith("check_")
 
 
@@ -59,7 +60,8 @@ def _changed(statement: ast.stmt) -> Iterator[Path]:
 
 
 def _named(node: ast.AST) -> Iterator[Path]:
-    """Yields the longest paths in `node`, without the names of the methods that are called."""
+    """Yields each variable or attribute that `node` names, as its longest path, without the names
+    of the methods that are called."""
     path = _path(node)
     if path:
         yield path

@@ -27,7 +27,8 @@ MOST_SURVIVE = 0.03
 
 
 Key = tuple[str, str, str]
-"""Kata, line and edit."""
+"""A mutant in `surviving_mutants.toml`: the kata's name, the source of the line, and the edit in
+words."""
 
 
 class Reason(NamedTuple):
@@ -53,7 +54,8 @@ class Survivor:
 
 @dataclass
 class Mutation:
-    """The result of all mutants of one kata."""
+    """The result of trying all mutants of one kata: their number, and those that passed. `problem`
+    says if `surviving_mutants.toml` names a mutant that did not."""
 
     kata: Kata
     tried: int = 0
@@ -66,7 +68,7 @@ class Mutation:
 
     @property
     def explained(self) -> list[Survivor]:
-        """Survivors that do something else, and may pass."""
+        """The survivors that do something else than the solution, and may pass for a reason."""
         return [it for it in self.survivors if it.reason and not it.is_equivalent]
 
     @property
@@ -80,8 +82,9 @@ def mutate(
     device: str,
     progress: Callable[[int, int, str], None] = lambda done, of, doing: None,
 ) -> list[Mutation]:
-    """Tries all mutants of each kata, each until one of its kata's tests fails. `progress` gets the
-    number of mutants tried, their total, and the current kata."""
+    """Runs each kata's tests on all mutants of its solution, each until one test fails, and returns
+    a result for each kata. `progress` gets the number of mutants tried, their total, and the
+    current kata."""
     reasons, left_open = _reasons(catalogue), _left_open(catalogue)
     mutants = {kata.name: mutants_of(kata, left_open.get(kata.name, ())) for kata in katas}
     total, done, results = sum(map(len, mutants.values())), 0, []
@@ -119,8 +122,7 @@ def _tried(kata: Kata, mutants: list[Mutant], device: str, reasons: dict[Key, Re
 
 
 def _passed(implementations: list[Implementation], device: str) -> Iterator[Implementation]:
-    """Yields the implementations whose tests all pass. A mutant that ends its process has
-    failed."""
+    """Yields the mutants on which all tests pass. A mutant that ends its process has failed."""
     if not implementations:
         return
     try:
@@ -154,7 +156,7 @@ def _reasons(catalogue: Catalogue) -> dict[Key, Reason]:
 
 
 def _left_open(catalogue: Catalogue) -> dict[str, list[str]]:
-    """Returns for each kata the definitions in which nothing is mutated."""
+    """Returns the names of the definitions in which nothing is mutated, by the kata's name."""
     entries = _entries(catalogue, "left_open", {"kata", "names", "reason"})
     return {it["kata"]: it["names"] for it in entries}
 

@@ -40,7 +40,8 @@ class Trial:
 
 
 class CannotRun(Exception):
-    """The tests could not be collected; the text is pytest's."""
+    """The error for trials that could not run: the tests could not be collected, or their process
+    crashed, hung or was killed. Its text says why."""
 
 
 def run_trials(
@@ -75,7 +76,8 @@ def run_trials(
 
 
 class _Runner:
-    """A pytest plugin that notes how each test went on each implementation."""
+    """A pytest plugin that records the outcome of each test on each implementation in its
+    `trials`."""
 
     def __init__(
         self, implementations: list[Implementation], progress: Callable[[Trial], None]

@@ -18,14 +18,16 @@ SERVER = "debubble.workshop.proof.trials_server"
 
 
 class TrialsProcesses:
-    """The running processes; a thread waits for each."""
+    """Processes that run trials: `run_trials` starts one and waits for it, and `kill` ends all that
+    run."""
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
 
     def run_trials(self, implementations: list[Implementation], device: str) -> list[Trial]:
-        """Runs the trials in a process of their own. Raises CannotRun when the tests can't run, or
-        the process crashes, hangs, or is killed."""
+        """Runs each implementation through its kata's tests in a process of their own, and returns
+        one trial for each. Raises CannotRun when the tests can't run, or the process crashes,
+        hangs, or is killed."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             request = Request(implementations, device, LONGEST_TEST)
@@ -43,7 +45,7 @@ class TrialsProcesses:
             process.kill()
 
     def _run(self, command: list[str]) -> None:
-        """Runs `command` until it ends, in whatever way."""
+        """Starts a process with `command`, and waits until it ends, in whatever way."""
         environment = process_environment()
         with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as process:
             self._running.add(process)

@@ -25,7 +25,8 @@ class Verdict:
 
 
 def on_stub(trial: Trial) -> Verdict:
-    """Checks that exactly the tests of `stub_fails` fail, and each by a claim that teaches."""
+    """Judges the trial of a kata's stub: exactly the tests of `stub_fails` must fail, each by a
+    claim that teaches."""
     kata = trial.implementation.kata
     if not kata.stub_fails:
         return Verdict(kata.name, "stub", "stub_fails is empty: there is nothing to solve")
@@ -40,7 +41,7 @@ def on_stub(trial: Trial) -> Verdict:
 
 
 def on_solution(trial: Trial) -> Verdict:
-    """Checks that no test fails, and at least one was not skipped."""
+    """Judges the trial of a kata's solution: no test may fail, and at least one must pass."""
     failed = [outcome for outcome in trial.outcomes if outcome.failed]
     if failed:
         problem = f"{failed[0].test} fails on the solution: {_first_lines(failed[0])}"
@@ -51,8 +52,8 @@ def on_solution(trial: Trial) -> Verdict:
 
 
 def on_attempt(trial: Trial, attempt: WrongAttempt) -> Verdict:
-    """Checks that exactly the tests of its header fail, and that their texts have the header's
-    words."""
+    """Judges the trial of a wrong attempt: exactly the tests that its header names must fail, and
+    their texts must contain the header's words."""
     place = attempt.kata.relative(attempt.path)
     problem = _unforeseen(trial, place, "its header", attempt.fails, attempt.may_fail)
     failed = [outcome for outcome in trial.outcomes if outcome.failed]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 LONGEST_TEST = 300.0
-"""Seconds: several times what one test may take, with its set-up, or all that comes before the
-first test."""
+"""Seconds after which the process of a hanging test is ended: several times what one test may take,
+with its set-up, or all that comes before the first test."""
 NO_TEST = "no test"
 
 
@@ -41,7 +41,8 @@ class Watchdog:
 
 
 def how_it_ended(notes: Path) -> str:
-    """Returns the reason why a process with a Watchdog did not do its work."""
+    """Returns a sentence that says whether a process with a Watchdog hung or crashed, and in which
+    test, from its notes."""
     doing, _, trace = notes.read_text().partition("\n") if notes.is_file() else (NO_TEST, "", "")
     if trace.startswith("Timeout"):
         return f"{doing} hung, and its process was ended:\n{trace.strip()}"
