@@ -15,7 +15,8 @@ from .under_test import Implementations
 
 
 class Course:
-    """The katas of one workbook in one run of pytest."""
+    """The katas of one workbook in one run of pytest: which of them were requested, which run, and
+    which tests of each."""
 
     def __init__(self, config: pytest.Config, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -50,7 +51,7 @@ class Course:
         return any(folder.is_relative_to(path) for path in self.folders)
 
     def is_named(self, kata: Kata) -> bool:
-        """True if the kata was requested by its file: then it runs in any case."""
+        """True if the kata's test file was requested by its path: then it runs in any case."""
         return kata.test_path in self.files
 
     @cached_property
@@ -69,12 +70,13 @@ class Course:
         return [kata for kata in others if self.workspace.is_untouched(kata)]
 
     def is_theirs(self, kata: Kata) -> bool:
-        """True if the kata runs on code that its learner has changed."""
+        """True if the run tests the learner's code and they have changed the kata's file."""
         return self.mine and not self.workspace.is_untouched(kata)
 
     def leaves_out(self, kata: Kata) -> bool:
-        """True if the kata comes after one that the learner has not begun, or after one that has
-        failed."""
+        """True if this run of the learner's code skips the kata, because it comes after the first
+        requested kata that they have not begun, or because another kata has failed. False with
+        `--all`, and for a kata requested by its file."""
         if not self.is_limited or self.goes_on or self.is_named(kata):
             return False
         if self.is_alone and self.failed not in (None, kata):
@@ -82,7 +84,8 @@ class Course:
         return kata in self.asked_for and bool(self.untouched) and self._behind_the_first(kata)
 
     def is_shortened(self, kata: Kata) -> bool:
-        """True if one failing test is enough to show that the kata is not solved."""
+        """True if only one test of the kata runs, because the learner has not begun it: with
+        `--all`, each such kata but the first one. One failing test shows that it is not solved."""
         return self.is_limited and self.goes_on and kata in self.untouched[1:]
 
     def is_tested_whole(self, kata: Kata, tests: int) -> bool:

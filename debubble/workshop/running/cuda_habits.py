@@ -19,13 +19,13 @@ HABITS = {
     r"\.cuda\(": "`.to(current().device)`",
     r"[\"']cuda(:\d+)?[\"']": "`current().device`",
 }
-"""A pattern for the source line of each habit, and the code to write instead. The first pattern
-that matches counts."""
+"""The code to write instead of each CUDA habit, by a pattern that its source line matches. The
+first pattern that matches counts."""
 
 
 def what_to_write(error: BaseException, frame: traceback.FrameSummary) -> str:
-    """Returns a sentence for an error that the learner's line raised, or "" if no habit is to
-    blame."""
+    """Returns a sentence that says what to write instead of CUDA's call in the line that raised
+    `error`, or "" if no habit is to blame."""
     if not WORDS.search(str(error)):
         return ""
     first = frame.lineno or 0

@@ -74,8 +74,8 @@ class FailureText(TerminalRepr):
 def failure_text(
     raised: pytest.ExceptionInfo[BaseException], implementation: Implementation, test: Path
 ) -> FailureText | None:
-    """Returns the text for the exception of a test, or None when it does not concern the code under
-    test."""
+    """Returns the learner's text for an exception that ended a test, or None when the exception
+    does not concern the code under test."""
     error, ending = raised.value, _ending(implementation)
     if isinstance(error, KataFailure):
         return FailureText(str(error), ending, taught=True)
@@ -177,7 +177,8 @@ def _headline(error: BaseException) -> str:
 
 
 def _quoted(frame: traceback.FrameSummary, implementation: Implementation) -> str:
-    """Returns the line, with the part that raised underlined if Python knows it."""
+    """Returns the place of a frame and its line of code, with the part that raised underlined if
+    Python knows it."""
     path = implementation.kata.relative(Path(frame.filename))
     source = linecache.getline(frame.filename, _line_number(frame)).rstrip("\n")
     text = source.lstrip()

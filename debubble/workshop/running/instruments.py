@@ -20,11 +20,13 @@ class Instruments:
     def __init__(self) -> None:
         self.modules: dict[str, ModuleType] = {}
         self.tools: list[tuple[ModuleType | type, str, object]] = []
-        """Each function, class or method, after the object that has it and its name there."""
+        """(owner, name, object) for each function, class or method; the owner is the module or
+        class that has it under this name."""
         self.solutions: set[str] = set()
 
     def note(self) -> None:
-        """Records the modules that were imported since the last call."""
+        """Records the functions, classes and methods of our modules that were imported since the
+        last call."""
         self.solutions = {name for name in sys.modules if _is_solution(name)}
         for name, module in [*sys.modules.items()]:
             if _is_ours(name) and self.modules.get(name) is not module:
@@ -32,8 +34,8 @@ class Instruments:
                 self.tools += _tools_of(module)
 
     def must_be_as_they_were(self) -> None:
-        """Raises KataFailure that names the first replaced object, or a module of our solution that
-        the code loaded."""
+        """Raises KataFailure if the code under test replaced a recorded function, class or method,
+        or loaded a module of our solution. The text names the first one."""
         for name in sys.modules:
             if _is_solution(name) and name not in self.solutions:
                 raise KataFailure(

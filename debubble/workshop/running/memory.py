@@ -12,8 +12,9 @@ MOST_OF_MEMORY = 0.8
 
 
 def leave_memory_to_others() -> None:
-    """Makes allocations in this process fail when little memory would be left. Must not be called
-    in a process that uses CUDA, which reserves far more addresses than it has memory for."""
+    """Limits the memory of this process, so that its allocations fail when little memory would be
+    left. Must not be called in a process that uses CUDA, which reserves far more addresses than it
+    has memory for."""
     try:
         import resource
     except ImportError:

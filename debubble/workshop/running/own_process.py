@@ -47,7 +47,8 @@ def _is_marked(item: pytest.Item) -> bool:
 def run(
     item: pytest.Item, seconds: float, implementation: Implementation | None
 ) -> list[pytest.TestReport]:
-    """Returns the reports of a test. `seconds` of CPU time limit its call; 0 means no limit."""
+    """Runs a test in another process, and returns its reports. `seconds` of CPU time limit its
+    call; 0 means no limit."""
     received: list[pytest.TestReport | Ended] = []
     interrupted = (KeyboardInterrupt, pytest.exit.Exception)
     call = pytest.CallInfo.from_call(lambda: _receive(item, seconds, received), "call", interrupted)
@@ -73,7 +74,8 @@ def tear_down(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.Te
 
 
 def stop(config: pytest.Config) -> None:
-    """Stops the processes. The next test that needs one starts it again."""
+    """Stops the processes that run tests for this one. The next test that needs one starts it
+    again."""
     if FORK in config.stash:
         config.stash[FORK][1].stop()
         del config.stash[FORK]
@@ -94,7 +96,8 @@ def _receive(item: pytest.Item, seconds: float, received: list[pytest.TestReport
 
 
 def _can_fork(config: pytest.Config) -> bool:
-    """Returns True on sim, unless this is an xdist worker, whose threads may hold locks."""
+    """Returns True if a fork of this process can run tests: on sim, unless this is an xdist worker,
+    whose threads may hold locks."""
     return chosen_device(config) == "sim" and not hasattr(config, "workerinput")
 
 

@@ -29,12 +29,12 @@ A_FEW = 10
 """The most katas that get a line each, as many as a chapter has. With more, only the first unsolved
 kata gets one, and a run of all katas has a line per chapter."""
 MOST_NAMES = 5
-"""The most failed tests that are recorded of an attempt."""
+"""The most names of failed tests that `progress.jsonl` records of an attempt."""
 
 
 @dataclass
 class Score:
-    """The results of a kata's tests."""
+    """The results of a kata's tests in one run."""
 
     tests: int = 0
     """The number of its tests that the run was asked for."""
@@ -94,8 +94,9 @@ def leave_one_kata_to_read(reporter: pytest.TerminalReporter, katas: dict[Kata, 
 def write_scoreboard(
     reporter: pytest.TerminalReporter, katas: dict[Kata, Score], course: Course
 ) -> None:
-    """Writes how the katas of this run stand. In a run of the learner's code it also updates the
-    progress file, includes the recorded katas, and writes what to do next."""
+    """Writes the end of a run: a line for each kata, or a few of them. In a run of the learner's
+    code it also updates the progress file, includes the recorded katas, and writes what to do
+    next."""
     reporter.section("katas", bold=True)
     remarks = [*course.workspace.remarks(course.catalogue)] if course.mine else []
     before: set[Kata] = set()
@@ -137,7 +138,8 @@ def write_scoreboard(
 def _attempts(
     katas: dict[Kata, Score], course: Course, device: str
 ) -> Iterator[tuple[str, Kata, dict[str, object]]]:
-    """Yields the attempts to record: runs of all tests on a file that its learner has changed."""
+    """Yields the attempts that `progress.jsonl` gets, as (kind, kata, fields of the event): runs of
+    all tests of a kata on a file that its learner has changed."""
     for kata, score in katas.items():
         known = score.failed or score.solved
         if known and course.is_tested_whole(kata, score.tests):

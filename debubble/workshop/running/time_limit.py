@@ -16,14 +16,14 @@ from pathlib import Path
 from types import FrameType
 
 SECONDS = {"sim": 20.0, "cuda": 60.0}
-"""Seconds of CPU time by accelerator. CUDA compiles the first Triton kernel, which takes
-seconds."""
+"""The default time limit of a test in seconds of CPU time, by accelerator. CUDA compiles the first
+Triton kernel, which takes seconds."""
 GRACE = 2.0
-"""Seconds of computing after which a test's own process is ended because no exception could be
-raised in it."""
+"""Seconds of computing beyond the time limit after which a test's own process is ended, because no
+exception could be raised in it."""
 STANDING = 3.0
-"""The multiple of its limit for which code may stand still: it may be waiting for another process's
-work."""
+"""The multiple of its time limit for which code may stand still without using a core: it may be
+waiting for another process's work."""
 A_MOMENT = 1.0
 """Seconds between two looks at code that has reached its limit."""
 
@@ -42,7 +42,8 @@ class TimeLimitExceeded(BaseException):
 
 
 def still_there(seconds: float, stood_still: bool) -> str:
-    """Returns the words about code that reached its limit."""
+    """Returns words that complete a sentence about code which reached its limit: `was still running
+    after 20 s of CPU time`."""
     if stood_still:
         return f"was still waiting after {seconds:g} s"
     return f"was still running after {seconds:g} s of CPU time"
@@ -95,8 +96,8 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
 
 
 class _Use:
-    """The time that this process has computed and stood still, from its construction to the last
-    look."""
+    """The seconds that this process has computed and stood still, from the construction to the last
+    call of `look`."""
 
     def __init__(self) -> None:
         self.computed = 0.0
@@ -104,8 +105,9 @@ class _Use:
         self._last = self._now()
 
     def look(self, longest: float) -> None:
-        """Updates the times. `longest` is the expected number of seconds between two looks: if more
-        have passed, the process was suspended, and its pending signal arrived once."""
+        """Adds the time since the last call. `longest` is the expected number of seconds between
+        two calls: if more have passed, the process was suspended, and its pending signal arrived
+        once."""
         last, self._last = self._last, self._now()
         passed, computed, active = (now - then for now, then in zip(self._last, last, strict=True))
         self.computed += computed

@@ -33,7 +33,7 @@ Origin = Literal["learner", "solution", "attempt", "mutant"]
 
 
 class LoadError(Exception):
-    """An error while loading the code; its text is short and quotes the line."""
+    """An error while loading the code under test; its text is short and quotes the line."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Implementation:
         return self.kata.relative(self.path)
 
     def load(self) -> list[ModuleType]:
-        """Returns the modules that hold the kata's names. Files are run again each time; the
-        solution's modules are real imports.
+        """Loads the code, and returns the modules that hold the kata's names. Files are run again
+        each time; the solution's modules are real imports.
 
         Raises LoadError when a file has an error or lacks a name that the kata needs.
         """
@@ -74,7 +74,8 @@ class Implementation:
 
 
 class KataCode:
-    """The names of the implementation under test, as attributes; the code is loaded on first use.
+    """The code under test, which has the kata's functions and classes as attributes; it is loaded
+    on first use.
 
     So a file that can't be loaded fails its tests, and not their set-up.
     """
@@ -101,7 +102,8 @@ class KataCode:
 
 
 def learner(kata: Kata) -> Implementation:
-    """Returns the learner's copy in the workspace, or else the stub."""
+    """Returns the learner's implementation of a kata: their copy in the workspace, or else the
+    stub."""
     return Implementation(kata, "learner", Workspace(kata.root).file_of(kata))
 
 
@@ -114,7 +116,7 @@ def attempt(kata: Kata, path: Path) -> Implementation:
 
 
 def chosen_implementation(config: pytest.Config, kata: Kata) -> Implementation:
-    """Returns the implementation that `--impl` names: by default the learner's."""
+    """Returns the implementation of a kata that `--impl` names: by default the learner's."""
     chosen = config.getoption("impl", "learner")
     if chosen == "learner":
         return learner(kata)
@@ -132,7 +134,9 @@ def _make_importable(root: Path) -> None:
 
 
 def _run_file(implementation: Implementation) -> ModuleType:
-    """Returns a fresh module each time: a global that one test sets must not help the next."""
+    """Runs the implementation's file in a new module, and returns the module: a global that one
+    test sets must not help the next. Raises LoadError if the code can't be read or raises an
+    error."""
     kata, path = implementation.kata, implementation.path
     package, parts = _compiled(implementation)
     module = ModuleType(f"kata_{kata.system}_{path.stem}")
@@ -176,14 +180,14 @@ def _compiled(implementation: Implementation) -> tuple[str, list[CodeType]]:
 
 
 def _lines(text: str) -> list[str]:
-    """Returns the lines as Python counts them: a form feed ends no line, unlike in
+    """Returns the lines of `text` as Python counts them: a form feed ends no line, unlike in
     `str.splitlines`."""
     return io.StringIO(text, newline=None).readlines()
 
 
 def _code(implementation: Implementation) -> Code:
-    """Returns the code to run. The workbook's own attempts and variants are changes of the
-    solution; any other file is complete."""
+    """Returns the code of an implementation. The workbook's own attempts and variants are changes
+    of the solution; any other file is complete."""
     kata, path = implementation.kata, implementation.path
     if path.parent in (kata.attempts_folder.resolve(), kata.variants_folder.resolve()):
         _make_importable(kata.root)
@@ -222,7 +226,8 @@ def _refuse_our_solution(text: str, implementation: Implementation) -> None:
 
 
 def _names_a_solution(text: str, root: Path) -> bool:
-    """Returns True if `text` names a module of ours for importlib, or a file of ours for `open`."""
+    """Returns True if `text` names a module of `solutions`, as importlib takes it, or a file of
+    one, as `open` does."""
     if re.search(r"\s", text):
         return False
     words = re.split(r"[./\\:]+", text)
@@ -232,8 +237,8 @@ def _names_a_solution(text: str, root: Path) -> bool:
 
 
 def unreadable_text(error: Exception, implementation: Implementation) -> str:
-    """Returns file and line, as far as Python knows them, and the text with a caret under the
-    place."""
+    """Returns the text for a file that Python can't read: its path and line, as far as Python knows
+    them, and the line of code with a caret under the place."""
     place = implementation.shown_path
     if isinstance(error, UnicodeDecodeError):
         line = error.object.count(b"\n", 0, error.start) + 1
@@ -251,7 +256,8 @@ def unreadable_text(error: Exception, implementation: Implementation) -> str:
 
 
 def import_error_text(error: Exception, implementation: Implementation) -> str:
-    """Returns the exception, and the learner's line that raised it."""
+    """Returns the text for an exception while the code is loaded: the exception, and the learner's
+    line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(str(implementation.path))]
     place = f"{implementation.shown_path}, line {own[-1].lineno}" if own else "it"
@@ -260,12 +266,14 @@ def import_error_text(error: Exception, implementation: Implementation) -> str:
 
 
 class Implementations:
-    """A pytest plugin: each test of a kata runs on each of its implementations."""
+    """A pytest plugin that runs each test of a kata on each of these implementations of the
+    kata."""
 
     def __init__(self, implementations: Sequence[Implementation]) -> None:
         self.implementations = implementations
         self.refusals: list[str] = []
-        """A sentence for each test that can't run on the implementations."""
+        """A sentence for each test that can't run on an implementation, because it doesn't take the
+        `kata` fixture."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         path = metafunc.definition.path

@@ -48,14 +48,15 @@ OF_EVERY_KATA: dict[HazardKind, str] = {
         "to run, and from sim to a GPU."
     ),
 }
-"""The reason why a race is wrong if the kata is not about such races: it replaces the kata's own
-text."""
+"""The reason why a race of this kind is wrong. It replaces the reason that a kata's test gives,
+which is about other kinds of race."""
 
 MOST_LINES = 3
-"""The most lines that a failure quotes."""
+"""The most lines of code that a failure quotes."""
 
 MOST_DRAWN = 6
-"""The most events that are drawn around; with more, each would only be narrower."""
+"""The most events that a failure's picture is drawn around; with more, each would only be
+narrower."""
 
 LAYOUT = (
     "A kernel is given an address, and goes from one element to the next as if they lay side by "
@@ -64,12 +65,12 @@ LAYOUT = (
 )
 
 LONGEST = 60
-"""The most characters of a value in a sentence."""
+"""The most characters that a value may have in a sentence."""
 
 
 def expect(timeline: Timeline) -> Expectation:
-    """Returns an object with claims about `timeline`. A failing claim raises KataFailure, whose
-    text teaches."""
+    """Returns an Expectation, whose methods make claims about `timeline`. A failing claim raises
+    KataFailure, whose text teaches."""
     return Expectation(timeline)
 
 
@@ -134,8 +135,8 @@ class Expectation:
         quoted: Sequence[Event] | None = None,
         why: str = "",
     ) -> Expectation:
-        """Makes any other claim: `holds` is its result. The texts complete "Expected …" and "Your
-        code …".
+        """Makes any other claim: it fails if `holds` is False. The texts complete "Expected …" and
+        "Your code …".
 
         `events` are drawn, and their lines are quoted. If some of their lines are not the
         learner's, pass in `quoted` the events whose lines to quote instead.
@@ -172,8 +173,8 @@ def listed(counts: dict[str, int]) -> str:
 
 
 def source_lines(events: Iterable[Event]) -> tuple[tuple[SourceLine, int], ...]:
-    """Returns the lines that these events come from, the busiest first, each with its number of
-    events.
+    """Returns the lines that these events come from, at most MOST_LINES, the busiest first, each
+    with its number of events.
 
     One call may be a copy and a sync at once: it counts once.
     """
@@ -269,7 +270,8 @@ def _check_layout(actual: object, name: str) -> None:
 
 
 def shown(value: object) -> str:
-    """Returns the value in a few words: a short tensor in full, a long one by its shape."""
+    """Returns a value as a failure's text shows it: a short tensor in full, a long one by its dtype
+    and shape, any other value cut to LONGEST characters."""
     if isinstance(value, torch.Tensor):
         values = str(_on_cpu(value).tolist())
         kind = f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
@@ -279,7 +281,8 @@ def shown(value: object) -> str:
 
 
 def _difference(actual: object, expected: object, tolerance: float) -> str | None:
-    """Returns the difference, as the rest of "returned …", or None if there is none."""
+    """Returns how `actual` differs from `expected`, as the rest of "returned …"; "" if that says it
+    all, None if they are equal."""
     if isinstance(expected, torch.Tensor):
         return _tensor_difference(actual, expected, tolerance)
     if isinstance(actual, torch.Tensor):

@@ -34,7 +34,8 @@ class Diagnosis:
 
 
 class KataFailure(AssertionError):
-    """The code under test works, but not in the way that the kata is about."""
+    """The error of a failing claim: the code under test does not do what its kata asks for. Its
+    text is that of the diagnosis."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         super().__init__(str(diagnosis))
@@ -47,7 +48,8 @@ def _quoted(line: SourceLine, times: int) -> str:
 
 
 def _shown_place(line: SourceLine) -> str:
-    """Returns a path that a terminal can open if the file is below the current folder."""
+    """Returns the file and number of a line of code, as a path that a terminal can open if the file
+    is below the current folder."""
     path = Path(line.file)
     if path.is_relative_to(Path.cwd()):
         return f"{path.relative_to(Path.cwd())}:{line.line}"

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
 
 BAND = 4096
-"""The bytes on each side: a multiple of the alignment, so the buffer is aligned like the
-allocation."""
+"""The bytes of the band on each side of a guarded buffer: a multiple of the alignment, so the
+buffer is aligned like the allocation."""
 UNTOUCHED = 0xA5
 """The value of each byte of an intact band."""
 

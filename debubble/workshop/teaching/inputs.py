@@ -35,14 +35,14 @@ IN_PLACE = (
     "they are given. Make a new one instead."
 )
 BESIDE = 77
-"""The value of all elements of a larger tensor outside the part."""
+"""The value of all elements of the larger tensor of `part_of` outside the part."""
 
 
 def in_a_row(
     accelerator: Accelerator, call: Callable[[int], Result], calls: int = IN_A_ROW
 ) -> tuple[list[Result], Timeline]:
-    """Returns the results of `call(0)`, `call(1)`, …, all queued after a kernel that still runs,
-    and the timeline.
+    """Makes the calls `call(0)`, `call(1)`, …, all queued after a kernel that still runs, and
+    returns their results and the timeline.
 
     Each result is used as a model would use it: every device tensor in it is copied right after its
     call, on the stream of the call.
@@ -69,8 +69,9 @@ def same_objects(steps: Iterable[Arguments]) -> Iterator[Arguments]:
 
 @contextmanager
 def left_as_they_were(**inputs: object) -> Iterator[None]:
-    """Raises KataFailure after the block if one of these tensors, dicts and lists has changed in
-    it, even temporarily. Waits for the device, so record inside of the block, and not around it."""
+    """Checks that the block leaves its `inputs`, tensors, dicts and lists, as they were. Raises
+    KataFailure after the block if one has changed, even temporarily. Waits for the device, so
+    record inside of the block, and not around it."""
     before = {name: _own(value) for name, value in inputs.items()}
     writes = {name: _writes_to(value) for name, value in inputs.items()}
     yield
@@ -98,7 +99,7 @@ def part_of(values: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, t
 
 
 def _writes_to(value: object) -> list[int]:
-    """Returns how many times PyTorch has written to each of the tensors in `value`."""
+    """Returns for each tensor in `value` how many times PyTorch has written to it."""
     return [leaf._version for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 

@@ -14,8 +14,8 @@ import torch
 from .diagnosis import Diagnosis, KataFailure
 
 MOST_KEPT = 50
-"""A number of tensors: more than any code pins to use in turn, and fewer than a test of many calls
-makes."""
+"""The most tensors that code may still refer to after a test: more than any code pins to use in
+turn, and fewer than a test of many calls makes."""
 CONTAINERS = (dict, list, tuple, set, deque, OrderedDict, defaultdict, CellType, MethodType)
 CACHE = type(functools.lru_cache(len))
 WHY = (

@@ -25,8 +25,8 @@ MAKERS: dict[Any, tuple[str, ...]] = {
     ),
     torch.Tensor: ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "pin_memory"),
 }  # fmt: skip
-"""The functions that make pinned memory: all take `pin_memory=True`, except the method `pin_memory`
-itself."""
+"""The names of the functions and methods that make pinned memory, by their owner: all take
+`pin_memory=True`, except the method `pin_memory` itself."""
 WHY = (
     "Memory can't be pinned on every platform, and where it can't be, `pin_memory=True` is an "
     "error. `debubble.accelerator.current().pin_memory` says whether it can: pass it on, as "

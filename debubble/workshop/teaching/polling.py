@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
 
 MOST_ASKED = 16
-"""The most times in a row that an event or a stream may answer "not yet" without a new record."""
+"""The most times in a row that a query of one event or stream may answer "not yet", unless an event
+is recorded in between."""
 WHY = (
     "A loop that asks until the answer is yes is a wait that no timeline shows, and it keeps a "
     "core of the host busy. Ask once. Where you have to wait, `synchronize()` waits: the timeline "

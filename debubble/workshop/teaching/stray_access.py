@@ -26,7 +26,8 @@ ENDINGS: dict[int, tuple[str, str, str]] = {
     signal.SIGBUS: ("bus error", "it read or wrote an address without memory behind it", ""),
     signal.SIGABRT: ("abort", "a library found its memory damaged, or could not go on", DAMAGE),
 }
-"""The name, the meaning and a further remark for each signal."""
+"""The name, the meaning and a further remark for each signal that ends a process after stray
+access."""
 
 
 def diagnosis_of_error(error: BaseException, line: SourceLine | None) -> Diagnosis | None:
@@ -43,8 +44,8 @@ def diagnosis_of_error(error: BaseException, line: SourceLine | None) -> Diagnos
 
 
 def diagnosis_of_end(exit_code: int, line: SourceLine | None) -> Diagnosis:
-    """Returns the diagnosis of a process that ended; a negative `exit_code` is the signal that
-    ended it."""
+    """Returns the diagnosis of a process that the code under test ended; a negative `exit_code` is
+    the signal that ended it."""
     if exit_code >= 0:
         return Diagnosis(
             expected="the code to return, or to raise an exception",

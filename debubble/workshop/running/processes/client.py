@@ -24,15 +24,17 @@ from .messages import Done, Ended, Request, Setting
 
 SERVER = "debubble.workshop.running.processes.server"
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
-"""Options that decide how a test runs and how its failure reads."""
+"""Options of pytest that decide how a test runs and how its failure reads: the other process gets
+them too."""
 TO_START = 60.0
 """Seconds that the process may take to start, beyond those of its first test."""
 PATIENCE = 2.0
-"""Seconds that the process may take to end."""
+"""Seconds that the process may take to end by itself before it is killed."""
 
 
 class OtherProcess:
-    """A fresh interpreter with the tests of some files, which forks a process to run one."""
+    """A fresh interpreter that has collected the tests of some files, and forks to run one of
+    them."""
 
     def __init__(self, config: pytest.Config, files: Sequence[Path]) -> None:
         device = chosen_device(config)
@@ -53,8 +55,8 @@ class OtherProcess:
         self.connection.send(Setting(device, arguments, options, trials))
 
     def run(self, nodeid: str, seconds: float) -> Iterator[pytest.TestReport | Ended]:
-        """Yields the reports of a test. Ended is the last when the process that ran it did not
-        finish.
+        """Runs a test in a fork of the other process, and yields its reports. Ended is the last
+        when the fork did not finish.
 
         Raises RuntimeError when nothing could be run.
         """
@@ -99,8 +101,8 @@ def _environment(device: str) -> dict[str, str]:
 
 
 def _arguments(config: pytest.Config) -> list[str]:
-    """Returns arguments with which the same tests have the same names there, and only this pytest
-    reports them."""
+    """Returns pytest's arguments for the other process: they give the same tests the same names
+    there, and only this pytest reports them."""
     arguments = ["--rootdir", str(config.rootpath), "--override-ini", "addopts="]
     if config.inipath is not None:
         arguments += ["-c", str(config.inipath)]

@@ -38,7 +38,7 @@ ANY_TEST_NEEDS = {"debubble", "numpy", "torch", "triton"}
 """Packages whose modules this process imports for the next fork after one fork has imported
 them."""
 TO_SET_UP = 120.0
-"""Seconds beyond a test's limit for its set-up and teardown."""
+"""Seconds that a test's set-up and teardown may take, beyond the limit of its call."""
 
 
 def prepare(device: str, triton: bool = True) -> None:
@@ -69,8 +69,8 @@ def keep_what_is_there() -> None:
 
 
 def needed_by_any_test(before: set[str]) -> list[str]:
-    """Returns the modules imported since sys.modules was `before` that the next fork may need as
-    well."""
+    """Returns the names of the modules imported since sys.modules was `before` that the next fork
+    may need as well."""
     new = [name for name in sys.modules if name not in before]
     return [name for name in new if name.partition(".")[0] in ANY_TEST_NEEDS]
 
@@ -104,8 +104,9 @@ class ForkedProcess:
         others.close()
 
     def run(self, nodeid: str, seconds: float) -> Iterator[pytest.TestReport | Ended]:
-        """Yields the reports of a test, then Ended if the process did not finish it; no other test
-        can run after that. Raises RuntimeError if the process sends no message for too long."""
+        """Runs a test in the fork, and yields its reports, then Ended if the fork did not finish
+        it; no other test can run after that. Raises RuntimeError if the fork sends no message for
+        too long."""
         try:
             self.connection.send(Request(nodeid, seconds))
             while not isinstance(message := self._receive(seconds), Done):
@@ -153,8 +154,8 @@ class _Fork:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        """Ends the process if code outside Python computes for too long or waits forever. Waits for
-        the GPU after the call, so that an error there is this test's."""
+        """Ends the process if a test's call computes for too long in code outside Python, or waits
+        forever. Waits for the GPU after the call, so that an error there is this test's."""
         seconds = item.stash[LIMIT]
         if seconds:
             faulthandler.dump_traceback_later(far_limit(seconds), exit=True, file=self.trace)
@@ -169,8 +170,8 @@ class _Fork:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
-        """Checks our own functions after the teardown, when our fixtures have undone their own
-        replacements."""
+        """Checks after a test of a learner's code that it replaced none of our functions. That is
+        after the teardown, when our fixtures have undone their own replacements."""
         yield
         if item.stash.get(THEIRS, False):
             self.instruments.must_be_as_they_were()

@@ -26,7 +26,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Done:
-    """All reports of a test have been sent."""
+    """The message that all reports of a test have been sent."""
 
     imported: Sequence[str] = ()
     """Modules that the process has imported for the test."""
@@ -34,7 +34,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Ended:
-    """The process ended before a test was done."""
+    """The message that the process of a test ended before the test was done, and how."""
 
     exit_code: int
     """The exit status; a negative number is the signal that ended the process."""

@@ -26,7 +26,8 @@ def main() -> None:
 
 
 class _Server:
-    """A pytest plugin whose loop over the tests takes them from the connection."""
+    """A pytest plugin that runs the tests that the connection asks for, in forks of this process,
+    in place of all collected tests."""
 
     def __init__(self, connection: Connection, setting: Setting) -> None:
         self.connection = connection
