@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def links(root: Path) -> dict[str, set[str]]:
-    """Returns for each link the files that have it."""
+    """Returns the external links of our pages and notebooks, each with the files that have it."""
     found = defaultdict(set)
     for pattern in (*PATTERNS, *NOTEBOOKS):
         for path in root.glob(pattern):
@@ -56,8 +56,8 @@ def links(root: Path) -> dict[str, set[str]]:
 
 
 def ask(link: str) -> str:
-    """Returns why a link is lost; "" if its page is there, or if that can't be known: a server that
-    refuses programs has not lost its page."""
+    """Requests a link, and returns why it is lost; "" if its page is there, or if that can't be
+    known: a server that refuses programs has not lost its page."""
     why = ""
     for attempt in range(TRIES):
         request = urllib.request.Request(link, headers={"User-Agent": "debubble's links"})

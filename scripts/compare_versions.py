@@ -27,7 +27,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def what_it_counts() -> dict[str, object]:
-    """Returns the versions, counts and operators of the running interpreter."""
+    """Returns what sim does in the running interpreter: the versions of Python and torch, the
+    counts of each ordinary program, and how many operators give the CPU's numbers."""
     import torch
 
     import debubble
@@ -93,7 +94,8 @@ def row(python: str) -> str:
 
 
 def row_as_cuda(python: str) -> tuple[str, bool]:
-    """Returns the row of one interpreter, and True if everything in it is as documented."""
+    """Returns the table's row for one interpreter, and True if all examples and scripts behave in
+    it as documented."""
     sys.path.insert(0, str(ROOT))
     from tests.as_cuda.waits import expected
 

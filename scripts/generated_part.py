@@ -15,7 +15,8 @@ class GeneratedPart:
     name: str
     text: str
     may_be_old: bool = False
-    """True if the part ages by itself, so that checking ignores its age."""
+    """True if time makes the part out of date without a mistake: `--check` does not complain about
+    it."""
 
     def is_current(self) -> bool:
         return self.page.read_text(encoding="utf-8") == self._page_with_it()
@@ -34,15 +35,16 @@ class GeneratedPart:
 
 
 def only_check(description: str | None) -> bool:
-    """Returns True if the script was called with `--check`."""
+    """Reads the script's arguments, and returns True if it was called with `--check`. `description`
+    is the text of `--help`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--check", action="store_true", help="write nothing, name what is stale")
     return parser.parse_args().check
 
 
 def write_or_check(parts: Iterable[GeneratedPart], checking: bool) -> int:
-    """Writes the parts and returns the exit status. With `checking` it writes nothing, names the
-    parts that are not current, and returns 1 if there are any."""
+    """Writes the parts that are not current, and returns the exit status 0. With `checking` it
+    writes nothing, names the parts that are not current, and returns 1 if there are any."""
     stale = [part for part in parts if not (part.is_current() or (checking and part.may_be_old))]
     if not checking:
         for part in stale:

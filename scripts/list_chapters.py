@@ -21,7 +21,8 @@ from debubble.workshop.kata_files.catalogue import Catalogue, Kata
 ROOT = Path(__file__).resolve().parents[1]
 UPSTREAM = "https://github.com/vllm-project/vllm/pull/"
 MINUTES_PER_CELL, MINUTES_PER_KATA = 1, 10
-"""Minutes to plan a day with, not measured. A kata may have minutes of its own in katas.toml."""
+"""Minutes of a workshop's day to plan for a cell and for a kata, not measured. A kata may have
+minutes of its own in katas.toml."""
 
 
 def main() -> int:
@@ -75,8 +76,8 @@ def index_of_chapters(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
 
 
 def index_of_katas(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
-    """Returns a section for each system, in the order of teaching. Its chapter may still be
-    unwritten."""
+    """Returns a section with a table of its katas for each system, in the order of teaching. The
+    system's chapter may still be unwritten."""
     links = {chapter.number: chapter.link("../") for chapter in chapters}
     sections = []
     for (system, number), group in groupby(katas, key=lambda kata: (kata.system, kata.chapter)):

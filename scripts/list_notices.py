@@ -35,8 +35,9 @@ def main() -> int:
 
 
 def check(root: Path) -> int:
-    """Checks the list and returns the exit status. Packages of another system or of CUDA need not
-    be listed: they can't be looked at here."""
+    """Checks that THIRD_PARTY_NOTICES.md lists the pinned packages in their versions, and returns
+    the exit status. Packages of another system or of CUDA need not be listed: they can't be looked
+    at here."""
     listed = dict(
         re.findall(r"^\| \[([^\]]+)\]\([^)]*\) \| (\S+) \|", (root / PAGE.name).read_text(), re.M)
     )
@@ -56,7 +57,8 @@ def pinned(root: Path) -> list[tuple[str, str]]:
 
 
 def licence(of: Distribution) -> str:
-    """Returns the licence as an SPDX expression if the package has one, else in its own words."""
+    """Returns the licence of a package as an SPDX expression if it has one, else in the package's
+    own words."""
     said = of.metadata.get("License-Expression")
     if said:
         return said

@@ -50,7 +50,8 @@ def refusals() -> Iterator[tuple[str, str]]:
 
 
 def closure(function: Any) -> dict[str, Any]:
-    """Returns what a function of Python keeps of the functions that it was made in."""
+    """Returns the variables of enclosing functions that a Python function uses, by name; {} if
+    there are none."""
     cells = getattr(function, "__closure__", None) or ()
     names = function.__code__.co_freevars if cells else ()
     return {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}

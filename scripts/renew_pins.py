@@ -57,7 +57,9 @@ def main() -> int:
 
 
 def faults(root: Path) -> list[str]:
-    """Returns a sentence for each pin that differs from constraints.txt, or has no hash."""
+    """Returns a sentence for each pin that differs from constraints.txt or has no hash, and for
+    each version in constraints.txt that no file of pins/ has; then what to run. Empty if all
+    agree."""
     asked = {(name, version) for name, version, _ in _pins(root / "constraints.txt")}
     names = {name for name, _ in asked}
     found = []
@@ -104,8 +106,8 @@ def write_versions(uv: str, constraints: Path, staying: dict[str, str]) -> None:
 
 
 def write_uv(uv: str, newest: bool) -> None:
-    """Writes the version of uv that installs the packages, which is no part of an environment, with
-    its hashes."""
+    """Writes pins/uv.txt with the version of uv that installs the packages, and its hashes: the
+    pinned version, or with `newest` the newest. uv is no part of an environment."""
     path = ROOT / "pins" / "uv.txt"
     (pinned,) = [f"{name}=={version}" for name, version, _ in _pins(path)]
     command = [uv, "pip", "compile", "-", "--quiet", "--universal", "--no-header", "--no-annotate"]

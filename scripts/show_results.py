@@ -47,22 +47,24 @@ class Headline:
     before: str
     small: str
     large: str
-    """Presets: a model for which the host is the bottleneck, and a large one."""
+    """The presets of the columns `small` and `large`: a model for which the host is the bottleneck,
+    and a large one."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """The part that tables show of `assets/benchmarks/<gpu>/<system>.json`: a row a preset."""
+    """The figures of `assets/benchmarks/<gpu>/<system>.json` that tables show: one row for each
+    preset."""
 
     kind: str
     """The kind of step, as the file names it."""
     step: str
     presets: dict[str, str]
-    """Names of the presets, in the file and in the table."""
+    """The presets' names in the table, by their names in the file."""
     cost: Callable[[dict], str]
     variants: tuple[str, str] = ("before", "after")
     pictured: tuple[str, str] = ("before", "after")
-    """The variants of its picture."""
+    """The two variants in the system's picture, before and after."""
     headline: Headline | None = None
 
 
@@ -183,8 +185,8 @@ def relative(path: Path, page: Path) -> str:
 
 
 def headlines_table(gpu: Path) -> str:
-    """Returns a row for each system that has a headline, on one GPU: a small model and a large
-    one."""
+    """Returns README's table of one GPU: a row for each system that has a headline, with the costs
+    before and after on a small model and a large one."""
     rows, name = [], ""
     for system, results in SYSTEMS.items():
         headline = results.headline
@@ -249,8 +251,8 @@ def results_table(benchmarks: Path) -> str:
 
 
 def engine_table(benchmarks: Path) -> str:
-    """Returns the engine's decode steps in a row: a line for each variant, a column for each
-    model."""
+    """Returns the table of the engine's decode steps, each one of many in a row: a row for each GPU
+    and variant, a column for each model."""
     engine, rows = SYSTEMS["engine"], []
     for path in sorted(benchmarks.glob("*/engine.json")):
         record = json.loads(path.read_text())
@@ -266,7 +268,8 @@ def engine_table(benchmarks: Path) -> str:
 
 
 def validation_table(assets: Path) -> str:
-    """Returns one row for each record: how many parts passed, and which did not."""
+    """Returns the table of validations, one row for each record: how many parts passed, and which
+    did not."""
     from tests.validation.state import states
 
     rows = []
@@ -278,7 +281,8 @@ def validation_table(assets: Path) -> str:
 
 
 def draw_pictures(gpu: str, pictures: Path) -> None:
-    """Draws one step of each system, or several steps if its figures are of several."""
+    """Writes a picture of each system that was recorded on `gpu`, before and after: one step, or
+    several steps if its figures are of several."""
     pictures.mkdir(parents=True, exist_ok=True)
     for system, results in SYSTEMS.items():
         if not (ASSETS / "timelines" / gpu / f"{system}_{results.pictured[1]}.json").exists():

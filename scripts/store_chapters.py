@@ -20,7 +20,7 @@ REFERENCES = ROOT / "tests/chapters"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 SECONDS_PER_CELL = 120
 QUESTION = "Predict: "
-"""The beginning of a question's text."""
+"""The beginning of the text that a question shows in a cell's output."""
 
 
 def store(path: Path) -> None:

@@ -57,7 +57,8 @@ def main() -> None:
 
 
 def make(where: places.Places, torch: Torch, extra: str) -> None:
-    """Installs the missing packages. If everything is current, it only reads one file."""
+    """Installs the packages of `extra` that the base lacks. If everything is current, it only reads
+    one file. Raises Failure if the base lacks some and belongs to someone else."""
     stamp = where.stamp()
     if not stamp.holds(fingerprint(ROOT), extra, asked_python()):
         if not where.may_write_base():

@@ -24,7 +24,8 @@ if __name__ == "__main__":
 
 
 def link(root: Path, front: Path) -> None:
-    """Links the checkout, unless it is linked already."""
+    """Makes the checkout in `root` part of the environment `front`, unless it is already: writes
+    its path, commands and metadata there."""
     packages = packages_of(front)
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = _files(root, front, packages, project)

@@ -16,8 +16,8 @@ SETTINGS = ("index-url", "extra-index-url", "find-links", "cert", "trusted-host"
 
 
 def pip_settings() -> dict[str, str]:
-    """Returns pip's settings. Later files win over earlier ones, and variables over files, as in
-    pip."""
+    """Returns pip's settings about indexes and certificates. Later files win over earlier ones, and
+    variables over files, as in pip."""
     found: dict[str, str] = {}
     for path in _files():
         parser = configparser.RawConfigParser()
@@ -36,7 +36,8 @@ def pip_settings() -> dict[str, str]:
 
 
 def for_uv(settings: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Returns options of `uv pip install`, and variables of its environment."""
+    """Returns the options of `uv pip install`, and variables of its environment, that mean the same
+    as pip's settings."""
     options = []
     if settings.get("index-url"):
         options += ["--default-index", settings["index-url"]]

@@ -29,14 +29,15 @@ from requirements import (
 )
 
 UV = Path(__file__).resolve().parents[2] / "pins" / "uv.txt"
-"""The version of uv, with its hashes."""
+"""The file with the version of uv that is installed, and its hashes."""
 PATIENCE_SECONDS = 6
 
 
 class Installer:
     def __init__(self, base: Path, root: Path, compiles: bool = False) -> None:
-        """Takes `compiles`, True if bytecode is written now, because the users of the base can't
-        write it later."""
+        """Finds uv, or installs it if that is possible. `compiles` is True if bytecode is written
+        now, because the users of the base can't write it later. Raises Failure if WHEELS names a
+        folder without wheels."""
         self.base, self.root, self.compiles = base, root, compiles
         self.python = base / "bin" / "python"
         wheels = os.environ.get("WHEELS", "")
@@ -46,7 +47,8 @@ class Installer:
         self.uv = self._find_uv()
 
     def python_fits(self, asked: str) -> bool:
-        """Returns True if the base has a Python that runs, and of the requested version."""
+        """Returns True if the base has a Python that runs, and if its version is the requested one,
+        or none was requested."""
         look = [self.python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         try:
             done = subprocess.run(look, capture_output=True, text=True, check=True)

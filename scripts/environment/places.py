@@ -36,7 +36,8 @@ OVERRIDES = """{
 
 @dataclass(frozen=True)
 class Stamp:
-    """The pins, extras, path and Python of a base; empty if filling it never finished."""
+    """A record of what a base holds: a fingerprint of the pins, its extras, path and Python; empty
+    if filling it never finished."""
 
     fingerprint: str = ""
     extras: tuple[str, ...] = ()
@@ -63,8 +64,8 @@ class Places:
         return self.base != self.front
 
     def stamp(self) -> Stamp:
-        """Returns the stamp of the base. It is also empty if the folder was moved, because its
-        commands name the old place."""
+        """Returns the stamp of the base: an empty one if filling it never finished, or if the
+        folder was moved, because its commands name the old place."""
         try:
             found = json.loads((self.base / STAMP).read_text())
             stamp = Stamp(
@@ -145,7 +146,8 @@ class Places:
 
 
 def find(root: Path, venv: str) -> Places:
-    """Returns the places for the checkout in `root` and for VENV, which may be relative to it."""
+    """Returns the base and the front for the checkout in `root` and for VENV, which may be relative
+    to it."""
     own = root / ".venv"
     base = Path(os.path.normpath(root / Path(venv).expanduser())) if venv else own
     if base == own:
@@ -177,13 +179,14 @@ def user_cache() -> Path:
 
 
 def cache() -> Path:
-    """Returns our folder below the user's cache."""
+    """Returns debubble's folder below the user's cache."""
     return user_cache() / "debubble"
 
 
 def make_front(where: Places) -> None:
-    """Makes a front, in about a second, and again when the base has changed. Raises Failure if
-    another environment lies in its place."""
+    """Makes the front of a checkout in place of an older one, in about a second: a small
+    environment that sees the packages of the base. Raises Failure if another environment lies in
+    its place."""
     if where.front.exists():
         if not (where.front / "pyvenv.cfg").is_file() or _is_base(where.front):
             raise Failure(
@@ -212,7 +215,7 @@ def _is_base(folder: Path) -> bool:
 
 
 def packages_of(folder: Path) -> Path:
-    """Returns the folder's site-packages, for any version of Python."""
+    """Returns the site-packages of the environment in `folder`, for any version of Python."""
     found = sorted((folder / "lib").glob("python3.*/site-packages"))
     if found:
         return found[0]

@@ -16,11 +16,11 @@ from failure import Failure
 SILENCE_SECONDS = 10
 """The most seconds without a line in a log."""
 DULL = (" + ", " - ", " ~ ")
-"""Prefixes of uv's lines that name one package each."""
+"""Prefixes of uv's lines that name one package each; a log leaves them out."""
 
 
 def run(command: Sequence[str | Path], environment: dict[str, str] | None = None) -> None:
-    """Runs a command, with its output. Raises Failure if it fails."""
+    """Runs a command, and shows its output while it runs. Raises Failure if it fails."""
     words = [str(word) for word in command]
     around = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
     around.pop("VIRTUAL_ENV", None)
@@ -72,7 +72,8 @@ def _run_in_lines(words: list[str], around: dict[str, str]) -> int:
 
 
 def _there(words: list[str]) -> Path:
-    """Returns a folder on the disk that is filled: the folder of the command's Python."""
+    """Returns a folder on the disk that the command fills: that of the Python it installs for, or
+    of its program."""
     named = Path(
         words[words.index("--python") + 1] if "pip" in words and "--python" in words else words[0]
     )

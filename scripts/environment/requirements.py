@@ -21,8 +21,8 @@ EXTRAS = ("lab", "test", "hub")
 CPU_INDEX = os.environ.get("DEBUBBLE_CPU_INDEX", "https://download.pytorch.org/whl/cpu")
 ONLY_FOR_CUDA = re.compile(r"(nvidia|cuda)-")
 SIZES = {"cpu": ("0.5 GB", "1.9 GB"), "cuda": ("3.2 GB", "8 GB")}
-"""The size of the downloads with an empty cache, and the size on disk, for `lab` on Linux
-x86-64."""
+"""The size of the downloads with an empty cache, and the size on disk, by kind of torch, for `lab`
+on Linux x86-64."""
 DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/usr/lib/wsl/lib/nvidia-smi")
 
 
@@ -43,7 +43,9 @@ class Pin:
 
 
 def choose_torch(asked: str) -> Torch:
-    """Returns the torch for CUDA if there is an NVIDIA driver, unless TORCH names one."""
+    """Returns which torch to install: the one that `asked`, the value of TORCH, names, or else the
+    one for CUDA if there is an NVIDIA driver and the one for the CPU if not. Raises Failure for an
+    unknown value."""
     if asked not in ("", "cpu", "cuda"):
         raise Failure(f"TORCH={asked} is unknown: write TORCH=cpu or TORCH=cuda, or leave it out")
     if asked:
@@ -89,7 +91,8 @@ def fingerprint(root: Path) -> str:
 
 
 def summary(root: Path, base: Path, torch: Torch) -> str:
-    """Returns the text before the set-up: what comes, how large it is, and how to change it."""
+    """Returns the text that is printed before the set-up: what comes, how large it is, and how to
+    change it."""
     download, disk = SIZES[torch.kind]
     other = "cuda" if torch.kind == "cpu" else "cpu"
     python = "{}.{}.{}".format(*sys.version_info[:3])

@@ -36,7 +36,7 @@ def build(folder: Path, root: Path = ROOT) -> int:
 
 
 def index(root: Path, of_chapters: list[Page], others: list[Page]) -> Page:
-    """Returns the index: README.md's first paragraphs, and links to all pages."""
+    """Returns the site's index page: README.md's first paragraphs, and links to all pages."""
     _, title, story = (root / "README.md").read_text().split("\n## ")[0].partition("# debubble\n")
     paragraphs = [part for part in story.strip().split("\n\n") if part[0] not in "!*`["]
     lines = [f"# {title.strip().removeprefix('# ')}", paragraphs[0], "## Chapters"]

@@ -48,8 +48,8 @@ def stills(page: Page) -> int:
 
 
 def mark_questions(cells: list[NotebookNode]) -> int:
-    """Tells the template which cell asks, which one answers, and which one sums up. Returns the
-    number of questions."""
+    """Marks in the cells' metadata, for the template, which cell asks, which one answers, and which
+    one sums up. Returns the number of questions."""
     named: dict[str, str] = {}
     asked = 0
     for cell in cells:
@@ -86,15 +86,16 @@ def words_of(cell: NotebookNode) -> str:
 
 
 def shown_names(source: str) -> list[str]:
-    """Returns the name that the last line shows: the `q` below `q = predict("…")`."""
+    """Returns the name that a cell's last line shows, such as the `q` below `q = predict("…")`, in
+    a list; [] if it shows no name."""
     body = ast.parse(clean(source)).body
     last = body[-1].value if body and isinstance(body[-1], ast.Expr) else None
     return [last.id] if isinstance(last, ast.Name) else []
 
 
 def compared(source: str) -> list[tuple[str, str]]:
-    """Returns the names on which `.compare(` is called with an answer, each with the answer's
-    expression."""
+    """Returns (name, answer) for each call of `.compare(` in a cell's source: the name of the
+    question, and the expression of the answer."""
     return [
         (call.func.value.id, ast.unparse(call.args[0]))
         for call in ast.walk(ast.parse(clean(source)))
@@ -107,5 +108,5 @@ def compared(source: str) -> list[tuple[str, str]]:
 
 
 def clean(source: str) -> str:
-    """Returns the source without lines that only IPython understands."""
+    """Returns a cell's source without lines that only IPython understands."""
     return "\n".join("" if line.startswith(("%", "!")) else line for line in source.splitlines())

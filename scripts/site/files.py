@@ -27,13 +27,15 @@ def write_static(folder: Path) -> None:
 
 
 def script() -> str:
-    """Returns a classic script: a browser that opens a page from a file refuses to load modules."""
+    """Returns the script that all pages share, with the live views in it. It is a classic script: a
+    browser that opens a page from a file refuses to load modules."""
     widgets = ",\n".join(f"{name}: {as_value(source)}" for name, source in WIDGETS.items())
     own = one_module(HERE / "browser/site.js")
     return f"(() => {{\nconst WIDGETS = {{\n{widgets}\n}};\n{own}\n}})();\n"
 
 
 def as_value(module: str) -> str:
-    """Returns a module's export as an expression."""
+    """Returns a JavaScript expression whose value is the default export of `module`, the source of
+    a module."""
     body = module.replace("export default {", "const WIDGET = {")
     return f"(() => {{\n{body}\nreturn WIDGET;\n}})()"

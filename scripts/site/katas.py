@@ -22,7 +22,8 @@ def pages(root: Path) -> list[Page]:
 
 
 def by_chapter(root: Path, chapters: list[Page]) -> str:
-    """Returns links to all katas, below the chapter after which each is to be solved."""
+    """Returns links to the pages of all katas, each below its chapter, after which it is to be
+    solved."""
     katas = Catalogue(root).katas
     parts = []
     for chapter in chapters:

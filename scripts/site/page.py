@@ -45,7 +45,8 @@ class Page:
 
 
 def write_all(pages: Sequence[Page], folder: Path) -> None:
-    """Writes all pages. Each gets the list of pages, for links to its neighbours."""
+    """Writes the HTML of all pages into `folder`. Each gets the list of pages, for links to its
+    neighbours."""
     exporter = HTMLExporter(
         template_name="template",
         extra_template_basedirs=[str(HERE)],
@@ -69,8 +70,8 @@ def finder(pages: Sequence[Page]) -> Callable[[str], Page | None]:
 
 
 def relinked(html: str, page: Page, find: Callable[[str], Page | None]) -> str:
-    """Returns the page with links to files of the repository led to their pages, or replaced by
-    their words."""
+    """Returns the page's HTML with links to files of the repository led to their pages, or replaced
+    by their words."""
 
     def link(match: re.Match[str]) -> str:
         target, anchor, words = match[1], match[2] or "", match[3]

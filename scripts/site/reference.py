@@ -34,7 +34,8 @@ def page_of(module_name: str) -> Page:
 
 
 def entry(name: str, value: object, heading: str) -> list[str]:
-    """Returns the paragraphs of one name. A constant has a value and no docstring of its own."""
+    """Returns the paragraphs about one public name: heading, signature and docstring. A constant
+    has a value and no docstring of its own."""
     if not (callable(value) or isinstance(value, (property, classmethod, staticmethod))):
         return [f"{heading} {name}", f"```python\n{name} = {value!r}\n```"]
     return [
@@ -45,7 +46,8 @@ def entry(name: str, value: object, heading: str) -> list[str]:
 
 
 def members(owner: type) -> Iterator[tuple[str, object]]:
-    """Yields the public methods and properties of a class in source order, its own first."""
+    """Yields name and value of the public methods and properties of a class that have a docstring,
+    in source order, its own first."""
     seen: set[str] = set()
     for part in owner.__mro__:
         if part.__module__.partition(".")[0] not in ("debubble", "solutions"):

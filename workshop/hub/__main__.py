@@ -104,8 +104,8 @@ def note_passwords(ours: Settings, new: dict[str, str]) -> None:
 
 
 def refuse_beside_another(ours: Settings) -> None:
-    """Refuses to start beside another hub: both would number their learners from the same user id
-    on."""
+    """Raises Refusal if another hub runs on this host: both would number their learners from the
+    same user id on."""
     if is_answered(ours.hub_socket):
         raise Refusal(f"The hub of {ours.folder} runs already: Ctrl-C in its terminal ends it")
     note = ours.runtime / "hub"
@@ -171,7 +171,8 @@ def refuse_python_that_learners_cannot_run(ours: Settings, learner: Learner) -> 
 
 
 def welcome(ours: Settings, names: list[str], new: dict[str, str]) -> str:
-    """Returns the information for a team lead before the first learner comes."""
+    """Returns the text that `make hub` prints for a team lead before the first learner comes:
+    addresses, memory, new passwords and warnings."""
     host = f"[{ours.address}]" if ":" in ours.address else ours.address
     address = f"{'https' if ours.certificate else 'http'}://{host}:{ours.port}"
     memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1e6

@@ -31,7 +31,8 @@ class OfTheHub(HubOAuthenticated, Handler):
 
 
 class LearnersOfTheHub(Group):
-    """A group whose files must belong to the learners, and are looked for in their homes."""
+    """The learners of the hub, for its board: their progress files are looked for in their homes,
+    and must belong to them."""
 
     def __init__(self, ours: Settings) -> None:
         super().__init__(ours.workspaces, Catalogue(CHECKOUT).katas)

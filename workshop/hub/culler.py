@@ -12,7 +12,7 @@ from .settings import settings
 
 
 class ToTheHub(Resolver):
-    """A resolver that leads every name to the hub's socket."""
+    """A resolver that leads every host name to the hub's socket."""
 
     def initialize(self, path: str) -> None:
         self.path = path

@@ -11,7 +11,8 @@ import signal
 import sys
 
 DEATH_OF_PARENT = 1
-"""The option of prctl for the signal to get when the parent is gone. It outlasts `exec`."""
+"""The option of prctl that sets the signal which a process gets when its parent ends. It outlasts
+`exec`."""
 
 
 def main() -> None:

@@ -22,8 +22,7 @@ GIB = 2**30
 LARGEST_FILE = 4 * GIB
 OPEN_FILES = 4096
 NO_NEW_PRIVILEGES = 38
-"""The option of prctl that keeps these processes, and the programs they start, from gaining
-rights."""
+"""The option of prctl that keeps a process, and the programs it starts, from gaining rights."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +34,15 @@ class Limits:
 
 
 class Cgroups:
-    """The cgroups of the host that root may make; `kind` is "v2", "v1" or ""."""
+    """The cgroups of the host that root may make; `kind` is "v2", "v1" or, without any, ""."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self.root = root
         self.kind = self._find()
 
     def make(self, name: str, limits: Limits) -> list[Path]:
-        """Makes the learner's groups and returns the files into which a process writes its own
-        number to be limited."""
+        """Makes the learner's groups with their limits, and returns the files into which a process
+        writes its own number to be limited; none without cgroups."""
         memory, processes = int(limits.memory_gb * GIB), limits.processes
         if self.kind == "v2":
             group = self.root / NAME / name
@@ -138,6 +137,7 @@ def _rlimits(limits: Limits, *, counted: bool) -> dict[int, int]:
 
 
 def _write(path: Path, value: object) -> None:
-    """Writes a limit; one that this kernel does not know is left out."""
+    """Writes a limit to a file of a cgroup. A limit that this kernel does not know, so that its
+    file is missing, is left out."""
     with contextlib.suppress(FileNotFoundError):
         path.write_text(f"{value}")

@@ -90,8 +90,8 @@ class ClassAuthenticator(Authenticator):
         return login_name(username)
 
     async def authenticate(self, handler, data: dict) -> str | None:
-        """Returns the name, or None for a wrong password. Raises an error with a sentence if the
-        learner has to wait or to choose a password."""
+        """Returns the learner's login name, or None for a wrong password. Raises an error with a
+        sentence if the learner has to wait or to choose a password."""
         name = login_name(data.get("username", ""))
         # All unknown names share one count, or they would push known names out of memory.
         known = name if name == TEACHER or name in self.allowed_users else ""
@@ -119,8 +119,8 @@ class ClassAuthenticator(Authenticator):
         return name
 
     def _check(self, name: str, password: str, own: str) -> str | None:
-        """Returns "" if they may log in, None if not, or a sentence with what they have to do
-        first."""
+        """Returns "" if the learner may log in, None if not, or a sentence with what they have to
+        do first."""
         passwords = Passwords(Path(self.state))
         if passwords.is_own(name, password):
             return ""

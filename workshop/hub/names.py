@@ -14,7 +14,8 @@ TEACHER = "teacher"
 
 def read_names(path: Path, *, host_users: bool = False) -> list[str]:
     """Returns the names by which learners log in, in the list's order; with `host_users` they are
-    the names of users of the host. Raises Refusal if two are the same, or one has no letter."""
+    the names of users of the host. Raises Refusal if the list can't be read or has no names, if two
+    are the same, or if one has no letter or is the teacher's."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
@@ -43,8 +44,8 @@ def read_names(path: Path, *, host_users: bool = False) -> list[str]:
 
 
 def login_name(written: str) -> str:
-    """Returns the login name: `zoe-van-dyk` for `Zoë van Dyk`, in lower case without accents and
-    spaces; "" if no letter is left."""
+    """Returns the login name for a name as it was written: `zoe-van-dyk` for `Zoë van Dyk`, in
+    lower case without accents and spaces; "" if no letter is left."""
     plain = unicodedata.normalize("NFKD", written).encode("ascii", "ignore").decode().lower()
     joined = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MOST_LETTERS].strip("-")
     return joined if re.search("[a-z]", joined) else ""

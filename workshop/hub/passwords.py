@@ -28,7 +28,8 @@ FREE_TRIES = 5
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 5.0
 LONGEST_LINE = 60.0
-"""Seconds of pending tries. A try beyond them is refused unread."""
+"""The most seconds that a try may wait for the pending tries before it. A try that would wait
+longer is refused unread."""
 FORGOTTEN_AFTER = 900.0
 MOST_REMEMBERED = 10_000
 
@@ -38,8 +39,9 @@ class Passwords:
         self.file = state / "passwords.json"
 
     def prepare(self, teacher: str, asked: str) -> dict[str, str]:
-        """Sets the class password, to `asked` or a generated one, and the teacher's, if they are
-        missing. Returns the new passwords, which can't be read again."""
+        """Sets the class password to `asked`, or to a generated one if there is none, and the
+        teacher's if there is none. Returns the new passwords by whose they are; they can't be read
+        again. Raises Refusal if `asked` is too short."""
         if asked and len(asked) < LEAST_LETTERS:
             raise Refusal(f"HUB_PASSWORD has {len(asked)} letters: it needs {LEAST_LETTERS}")
         new = {}
@@ -87,8 +89,8 @@ class Passwords:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Locks the file while it is read and written, against other threads and against the
-        process of `forget`."""
+        """Locks the file of passwords while it is read and written, against other threads and
+        against the process of `forget`."""
         with self.file.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -100,7 +102,7 @@ class Passwords:
             return {"shared": {}, "own": {}}
 
     def _write(self, known: dict) -> None:
-        """Writes the file atomically: a full disk loses no password."""
+        """Writes the file of passwords atomically: a full disk loses no password."""
         beside = self.file.with_suffix(".new")
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(known, file, indent=1)
@@ -122,8 +124,8 @@ class Patience:
         self.tries: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
 
     def begin(self, name: str, address: str) -> float | None:
-        """Counts a try, and returns in how many seconds it will be read; None if too many are
-        pending."""
+        """Counts a try of a password, and returns in how many seconds it will be read; None if too
+        many are pending."""
         key, now = (name, address), self.clock()
         count, last = self._known(key)
         at = max(now, last + _pause(count))
@@ -136,7 +138,8 @@ class Patience:
         return at - now
 
     def wait_for(self, name: str, address: str) -> float:
-        """Returns in how many seconds the next try would be read."""
+        """Returns in how many seconds the next try of a password would be read, without counting
+        one."""
         count, last = self._known((name, address))
         return max(0.0, last + _pause(count) - self.clock())
 
@@ -166,8 +169,8 @@ def _hashed(password: str) -> str:
 
 
 def _fits(password: str, hashed: str) -> bool:
-    """Compares a password with a hash. An empty hash takes as long, so that the time doesn't reveal
-    who has a password."""
+    """Returns True if the hash is that of the password. An empty hash takes as long, so that the
+    time doesn't reveal who has a password."""
     salt, _, wanted = hashed.partition(":")
     found = _scrypt(password[:MOST_LETTERS], bytes.fromhex(salt or "00" * 16)).hex()
     return hmac.compare_digest(found, wanted)

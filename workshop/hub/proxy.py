@@ -51,8 +51,8 @@ def bring(folder: Path) -> None:
 
 
 def start(ours: Settings) -> None:
-    """Starts the proxy. Keeps one that runs with these settings, and ends one with other settings
-    first."""
+    """Starts the proxy in a process of its own. Keeps one that runs with these settings, and ends
+    one with other settings first."""
     if not stop_if_it_differs(ours):
         return
     token = secrets.token_hex(32)
@@ -95,8 +95,8 @@ def is_running(ours: Settings) -> bool:
 
 
 def _running(ours: Settings) -> list[str]:
-    """Returns the command of the noted process, or []. Its number may now be a learner's
-    process."""
+    """Returns the command line of the proxy whose process number was noted, word by word, or [] if
+    root runs no process of this number: it may now be a learner's process."""
     try:
         process = Path(f"/proc/{int(_note(ours).read_text())}")
         if process.stat().st_uid != os.geteuid():

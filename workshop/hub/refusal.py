@@ -10,7 +10,8 @@ class Refusal(Exception):
 
 
 def tell(status: int, sentence: str) -> web.HTTPError:
-    """Returns an error page of the hub with this sentence on it; an API's answer has it too."""
+    """Returns the HTTP error whose page in the hub, or answer of an API, has this sentence on
+    it."""
     error = web.HTTPError(status, sentence.replace("%", "%%"))
     error.jupyterhub_message = sentence
     return error

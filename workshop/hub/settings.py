@@ -55,7 +55,7 @@ class Settings:
 
     @property
     def scripts(self) -> Path:
-        """A copy of the checkout's scripts, which every learner may read."""
+        """The folder with a copy of the checkout's scripts, which every learner may read."""
         return self.folder / "scripts"
 
     @property
@@ -102,7 +102,8 @@ class Settings:
 
 
 def settings() -> Settings:
-    """Returns the settings. Raises Refusal for a variable with an invalid value."""
+    """Returns the settings that the environment variables name. Raises Refusal for a variable with
+    an invalid value."""
     users = os.environ.get("USERS") or "list"
     if users not in ("list", "host"):
         raise Refusal(f"USERS={users} is unknown: write USERS=list or USERS=host")
@@ -134,12 +135,12 @@ def settings() -> Settings:
 
 
 def socket_url(path: Path) -> str:
-    """Returns the form in which JupyterHub and its proxy name a Unix socket."""
+    """Returns the URL by which JupyterHub and its proxy name the Unix socket at `path`."""
     return f"http+unix://{quote(str(path), safe='')}"
 
 
 def dropped_by_sudo() -> dict[str, str]:
-    """Returns the hub's variables that stood before `sudo`, which drops them."""
+    """Returns the hub's variables, by name, that were set before `sudo`, which drops them."""
     number = os.getpid()
     while number > 1:
         process = Path(f"/proc/{number}")
@@ -169,8 +170,8 @@ def handed_on() -> dict[str, str]:
 
 
 def _path(name: str, otherwise: Path | str) -> Path:
-    """Returns a path, relative to the checkout whatever the process's folder: the hub runs in
-    another folder."""
+    """Returns the path in the variable `name`, or else `otherwise`, relative to the checkout
+    whatever the process's folder: the hub runs in another folder."""
     return CHECKOUT / (os.environ.get(name) or otherwise)
 
 

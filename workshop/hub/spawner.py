@@ -22,7 +22,7 @@ UNUSED_PORT = 8888
 """Jupyter Server's own default, the only port that it accepts beside a socket."""
 
 FEW_AT_ONCE = asyncio.Semaphore(os.cpu_count() or 2)
-"""Limits how many clones are made at once; further ones wait."""
+"""The semaphore that lets one workspace for each core be made at once; further ones wait."""
 
 
 class LearnerSpawner(LocalProcessSpawner):
@@ -89,9 +89,9 @@ class LearnerSpawner(LocalProcessSpawner):
         return socket_url(self.linked)
 
     async def _link(self, learner: Learner) -> None:
-        """Waits for the server's socket and links it. A learner could put a link to another service
-        of this host in its place, and the proxy is root: so only a socket that the learner owns is
-        accepted."""
+        """Waits for the server's socket, and links it to the path that the proxy uses. A learner
+        could put a link to another service of this host in its place, and the proxy is root: so
+        only a socket that the learner owns is accepted."""
         while await self.poll() is None:
             try:
                 os.link(self.bound, self.linked, follow_symlinks=False)

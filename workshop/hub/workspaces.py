@@ -52,8 +52,9 @@ class Workspaces:
         self.numbers = settings.state / "learners.json"
 
     def prepare(self, names: Iterable[str]) -> None:
-        """Makes the folders, every learner's number, and a bundle of the committed checkout that
-        all learners clone."""
+        """Makes what all workspaces need: the folders, every learner's user id, a bundle of the
+        committed checkout that all learners clone, and a copy of its scripts. Raises Refusal if a
+        folder is not root's or the checkout is no clone."""
         for folder, mode in (
             (self.settings.folder, 0o755),
             (self.settings.state, 0o700),
@@ -188,8 +189,9 @@ class Workspaces:
         shutil.rmtree(learner.home, ignore_errors=True)
 
     def _number(self, names: Iterable[str]) -> None:
-        """Numbers all learners at once before the first of them comes. A number is never given
-        again: the files of someone who left stay out of others' reach."""
+        """Chooses a user id for each name that has none, before the first learner comes, and stores
+        all of them. An id is never used again: the files of someone who left stay out of others'
+        reach."""
         known = self._known()
         free = free_uids(self.settings.first_uid, {*known.values()})
         for name in names:
@@ -260,7 +262,8 @@ def host_user_of(uid: int) -> str:
 
 
 def _lent(path: str) -> list[range]:
-    """Returns the ids that users may give to their containers: NAME:FIRST:COUNT on each line."""
+    """Returns the ranges of ids in a file such as /etc/subuid that users may give to their
+    containers: NAME:FIRST:COUNT on each line."""
     found = []
     with contextlib.suppress(OSError):
         for line in Path(path).read_text().splitlines():
@@ -307,7 +310,7 @@ def end_processes_of(uid: int) -> int:
 
 
 def owner_of(process: int | str) -> int:
-    """Returns the user id that a process has, or -1 if there is none of this number."""
+    """Returns the user id of the process with this number, or -1 if there is no such process."""
     try:
         return Path(f"/proc/{process}").stat().st_uid
     except OSError:
@@ -315,7 +318,8 @@ def owner_of(process: int | str) -> int:
 
 
 def _has_ended(path: Path) -> bool:
-    """Returns True if the process has ended and only waits for its parent to read its status."""
+    """Returns True if the process with this folder in /proc has ended, even if its parent has not
+    read its status yet."""
     try:
         return (path / "stat").read_text().rpartition(") ")[2].startswith(("Z", "X"))
     except OSError:

@@ -41,7 +41,7 @@ def _row(attempt: WrongAttempt) -> str:
 
 
 def what_it_does(attempt: WrongAttempt) -> str:
-    """Returns the header's first paragraph."""
+    """Returns the description of a wrong attempt in one line: the first paragraph of its header."""
     text = attempt.path.read_text(encoding="utf-8").lstrip('"\n')
     return " ".join(text.partition("\n\n")[0].split()).rstrip('"')
 

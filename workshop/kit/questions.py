@@ -50,8 +50,8 @@ def questions_of(cells: Sequence[dict]) -> Iterator[Question]:
 
 
 def _asked(source: str) -> Iterator[str]:
-    """Yields the first argument of each call of `predict` and similar functions; a cell with a
-    magic has none."""
+    """Yields the text of each question that a cell's source asks: the first argument of each call
+    of `predict` and similar functions. A cell with a magic has none."""
     try:
         tree = ast.parse(source)
     except SyntaxError:

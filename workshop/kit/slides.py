@@ -29,8 +29,8 @@ def slides(chapter: Path) -> str:
 
 
 def _slides(cells: list[dict]) -> Iterator[str]:
-    """Yields the slides. Text goes onto the slide of the code below it, until a heading begins
-    another slide."""
+    """Yields the HTML of each slide. Text goes onto the slide of the code below it, until a heading
+    begins another slide."""
     words: list[str] = []
     for cell in cells:
         source = "".join(cell["source"]).strip()
@@ -49,7 +49,7 @@ def _slides(cells: list[dict]) -> Iterator[str]:
 
 
 def _markdown(source: str) -> str:
-    """Returns HTML. Tags in a cell are shown as text."""
+    """Returns markdown as HTML. Tags in a cell are shown as text."""
     return str(mistune.html(source)) if "<" not in source else str(_ESCAPING(source))
 
 
