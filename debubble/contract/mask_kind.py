@@ -34,8 +34,9 @@ class _Same:
 
 def kind_of(value: object, inside: tuple[int, ...] = ()) -> Hashable:
     """Returns a key that is equal for two mask functions that one compiled kernel serves. An
-    integer counts as 0, as 1 or as any other, a tensor by its dtype and by which of its sizes are
-    1, and another object by its type only."""
+    integer that they close over counts as 0, as 1 or as any other, a float, bool or string by its
+    value, a tensor by its dtype and which of its sizes are 1, a container by its items, and other
+    objects by their type."""
     if id(value) in inside:
         return "itself"
     inside = (*inside, id(value))

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 Direction = Literal["h2d", "d2h", "d2d"]
 TAKEN_OVER_AT_ONCE = 2 << 20
-"""The most pageable bytes that the driver takes over at once; for more it waits for the stream.
-Measured on an H200 and an H100: the host returns from 2048 KiB, and waits for 2080 KiB."""
+"""The largest pageable upload, in bytes, that the driver copies into memory of its own during the
+call; for a larger one the host waits for the stream. Measured on an H200 and an H100: the host
+returns from 2048 KiB, and waits for 2080 KiB."""
 
 
 def device_copy(target: torch.Tensor, source: torch.Tensor) -> list[Action]:

@@ -27,7 +27,7 @@ class Effects:
     downloads: int = 0
     """Copies to the host that it does not wait for."""
     syncs: int = 0
-    """Host waits beyond those of the copies."""
+    """Host waits that belong to none of the copies."""
     kernels_after: int = 0
 
     @property

@@ -311,7 +311,8 @@ class SimDevice:
             self._lengthen(launch, self.now - start)
 
     def _launch_unseen(self, action: Action, stream: SimStream) -> None:
-        """Does the same as `_submit` for a kernel outside a recording, in half the time."""
+        """Queues a kernel as `_submit` does, but outside a recording, where nothing is noted, in
+        half the time."""
         cost, starts = self.cost, self._starts
         if len(starts) == LAUNCH_QUEUE:
             self.now = max(self.now, starts[0])

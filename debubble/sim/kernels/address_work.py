@@ -95,5 +95,5 @@ class AddressWork:
 
 
 def _nothing() -> None:
-    """Stands for the captured work when its step runs: the bytes move only in `_ends_at`, at a
+    """Does nothing when a captured step runs: it moves its bytes only in `_ends_at`, at each
     replay."""

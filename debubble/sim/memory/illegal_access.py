@@ -8,8 +8,9 @@ from debubble.contract.source_line import SourceLine
 class IllegalMemoryAccess(RuntimeError):
     """The error for a kernel that read or wrote outside all memory that sim knows.
 
-    `does` names the address. `launched_at` is the line of the launch; a replay replaces it with the
-    line of the capture. `why` says where the memory was freed, or what to check.
+    `does` says how many bytes it read or wrote at which address. `launched_at` is the line of the
+    launch; a replay replaces it with the line of the capture. `why` says where the memory was
+    freed, or what to check.
     """
 
     def __init__(self, kernel: str, launched_at: SourceLine | None, does: str, why: str) -> None:

@@ -323,8 +323,9 @@ def _brought_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def on_sim(value: Any, device: SimDevice) -> Any:
-    """Returns CPU results as tensors on sim, each in memory of its own. Raises NotImplementedError
-    for a sparse or nested tensor."""
+    """Returns an operator's results, a CPU tensor or nested lists of them, as tensors on sim over
+    the same data, each with a new allocation. Raises NotImplementedError for a sparse or nested
+    tensor."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided or value.is_nested:
             kind = "nested" if value.is_nested else str(value.layout)

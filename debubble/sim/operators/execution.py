@@ -95,7 +95,7 @@ def capture_later(
 
 
 def _nothing() -> None:
-    """Stands for the captured copy when its step runs: the bytes move only in `begin`, at a
+    """Does nothing when a captured copy's step runs: it moves its bytes only in `begin`, at each
     replay."""
 
 

@@ -69,7 +69,8 @@ class CUDAGraph:
 
 
 class graph:
-    """`with torch.cuda.graph(g):`, which captures on `stream`, or on a shared capture stream."""
+    """Replaces `with torch.cuda.graph(g):`, which captures its block on `stream`, or on a capture
+    stream that all such blocks share."""
 
     default_capture_stream: Any = None
 

@@ -50,7 +50,8 @@ WHY = {
     "ExternalStream": NO_LIBRARY,
     "get_stream_from_external": NO_LIBRARY,
 }
-"""The reason why a name can't be simulated. For all other refused names it is `ELSEWHERE`."""
+"""The reason why a name of `torch.cuda` can't be simulated, by name. All other refused names have
+the reason `ELSEWHERE`."""
 ELSEWHERE = "sim has no counterpart to this part of CUDA"
 SYNC_DEBUG_MODE = (
     "torch.cuda.set_sync_debug_mode does nothing on sim: debubble lists every wait, and "

@@ -15,7 +15,8 @@ def nothing(*arguments: Any, **options: Any) -> None:
 
 
 class Device:
-    """`with torch.cuda.device(0):`, which raises RuntimeError for any other GPU."""
+    """Replaces `with torch.cuda.device(0):`, and has no effect. Raises RuntimeError for any other
+    GPU."""
 
     def __init__(self, device: Any = None) -> None:
         self.idx = index_of(device)
@@ -29,7 +30,8 @@ class Device:
 
 
 class DeviceOf(Device):
-    """`with torch.cuda.device_of(tensor):`, which does nothing for a tensor on the CPU."""
+    """Replaces `with torch.cuda.device_of(tensor):`, and has no effect; the tensor may be on the
+    CPU."""
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.device if getattr(obj, "is_cuda", False) else -1)
@@ -37,7 +39,8 @@ class DeviceOf(Device):
 
 @contextmanager
 def a_range(msg: str = "", *arguments: Any, **options: Any) -> Iterator[None]:
-    """Stands in for `with torch.cuda.nvtx.range("step"):`, and marks nothing."""
+    """Replaces `with torch.cuda.nvtx.range("step"):` and the profiler's `profile`, and marks
+    nothing."""
     yield
 
 

@@ -125,14 +125,15 @@ class Event(SimEvent):
 
 
 class GenericEvent(Event):
-    """`torch.Event`, whose first argument is the device."""
+    """Replaces `torch.Event`, whose first argument is the device."""
 
     def __init__(self, device: Any = None, *, enable_timing: bool = False, **more: Any) -> None:
         super().__init__(enable_timing)
 
 
 class StreamContext:
-    """`with torch.cuda.stream(s):`, which does nothing for None."""
+    """Replaces `with torch.cuda.stream(s):`, which makes `s` the current stream, and has no effect
+    for None."""
 
     def __init__(self, stream: SimStream | None) -> None:
         self.stream = stream

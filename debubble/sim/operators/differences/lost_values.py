@@ -67,8 +67,8 @@ WRITTEN: dict[str, Callable[..., Written | None]] = {
     "put": put,
     "put_": put,
 }
-"""The function that compares what an operator wrote, by operator. It takes the operator's result,
-then its arguments."""
+"""The function that returns the values found and given, by operator, or None if none can be lost.
+It takes the operator's result, then its arguments."""
 
 
 def noting_losses(

@@ -78,7 +78,7 @@ def _forget(as_before: Callable[[], None]) -> None:
 
 
 def _there_are(names: list[str]) -> list[tuple[str, Any]]:
-    """Returns those of these operators that this version of PyTorch has, each name with its
+    """Returns each operator of `names` that this version of PyTorch has, as its name and its
     overload."""
     found = []
     for name in names:

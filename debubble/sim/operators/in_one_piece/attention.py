@@ -14,7 +14,7 @@ from .gradient import differentiable
 aten = torch.ops.aten
 OPERATOR = aten.scaled_dot_product_attention.default
 MASK_ALIGNMENT = 8
-"""The number of which the fused kernel needs a mask's row length to be a multiple. Other masks are
+"""The fused kernel needs masks whose row length is a multiple of this number. Other masks are
 padded."""
 
 
