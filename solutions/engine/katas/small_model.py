@@ -1,4 +1,5 @@
-"""The model that the capstone kata's engine computes, and what a scheduler asks of it."""
+"""The small model that the capstone kata's engine runs, and the requests that a scheduler gives
+that engine."""
 
 from __future__ import annotations
 

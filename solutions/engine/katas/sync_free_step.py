@@ -45,7 +45,7 @@ class Inputs(NamedTuple):
     block_table: torch.Tensor
     """[R, MOST_BLOCKS]: the cache blocks of each request, then 0."""
     slots: torch.Tensor
-    """[R]"""
+    """[R]: each request's place among the running requests."""
     images: torch.Tensor
     """[R, MOST_IMAGES, 2]: the first and last position of each image."""
     chunks: torch.Tensor
@@ -154,8 +154,9 @@ class SampledTokens:
 
 
 def packed_inputs(requests: Sequence[StepRequest]) -> tuple[torch.Tensor, list[torch.Size]]:
-    """Returns all inputs of a step, one after the other in pinned memory, and the shape of each.
-    The memory is new in each step, since a copy may still read the memory of the last one."""
+    """Returns all inputs of a step in one pinned int64 tensor, one after the other, and the shape
+    of each. The memory is new in each step, since a copy may still read the memory of the last
+    one."""
     token_ids: list[int] = []
     positions: list[int] = []
     rows, chunks, lengths = [], [], []
@@ -178,7 +179,7 @@ def packed_inputs(requests: Sequence[StepRequest]) -> tuple[torch.Tensor, list[t
 
 
 def unpacked(numbers: torch.Tensor, shapes: Sequence[torch.Size]) -> Inputs:
-    """Views of what `packed_inputs` packed."""
+    """Returns the inputs as views of `numbers`: both arguments come from `packed_inputs`."""
     parts = numbers.split([shape.numel() for shape in shapes])
     return Inputs(*(part.view(shape) for part, shape in zip(parts, shapes, strict=True)))
 
@@ -188,7 +189,8 @@ def padded(values: Sequence[Value], length: int, padding: Value) -> list[Value]:
 
 
 def copy_pieces(pieces: Sequence[tuple[int, int, int]]) -> None:
-    """Queues copies (source, target, bytes), in one call where the driver has it."""
+    """Queues copies, each given as (source address, target address, bytes), in one call where the
+    driver has it."""
     if current().has_copy_batch:
         current().copy_batch(*np.array(pieces, dtype=np.int64).T.copy())
     else:

@@ -35,18 +35,20 @@ from .throughput import measure_rates, report_rates
 from .variants import Engines, EnginesOf
 
 STEPS_IN_A_ROW = {True: {"decode": 3, "prefill": 1}, False: {"decode": 16, "prefill": 2}}
-"""How many steps are in a row, by whether times are modelled (as for the other numbers here): sim
-computes every step."""
+"""How many steps are measured in a row, by whether times are modelled (the key of SMALL_LOAD_MS
+too), and by kind of step. On sim they are few, since sim computes every step."""
 MOST_ROUNDS = 7
-"""How often each variant is measured in a row of steps."""
+"""The most times that each variant's row of steps is measured."""
 SMALL_LOAD_MS = {True: 5.0, False: 15.0}
-"""Milliseconds: enough for the host to queue a step of one graph, under a profiler."""
+"""Milliseconds of work before a step that is recorded for a picture: enough for the host to queue a
+step of one graph, under a profiler."""
 MOST_RUNS = 5
-"""How often a step is measured after a load: the row of steps counts more here."""
+"""The most times that a single step after a load is measured: the row of steps counts more here."""
 DRAWN = ("none", "all")
 """The variants whose decode step is recorded for a picture."""
 LLAMA_BYTES = 48 * 2**30
-"""Memory for weights, and for the caches and graphs of an engine for each variant."""
+"""Bytes of GPU memory that llama_3_8b needs: for weights, and for the caches and graphs of an
+engine for each variant."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ class EngineStepCost(StepInARowCost):
     tokens_per_s: float
     """Tokens that a row of steps computes in a second: of answers in decodes, else of prompts."""
     idle_by_cause: dict[str, float]
-    """Shares of the device's time in a step after a load, by the cause of the idle. That step is
-    recorded, which slows the host: they don't add up to `idle_share`."""
+    """Shares of the time of a step after a load, 0 to 1, in which the device idles, by cause. That
+    step is recorded, which slows the host: the shares don't add up to `idle_share`."""
 
 
 StepCosts = dict[str, dict[str, EngineStepCost]]
@@ -104,7 +106,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 @contextmanager
 def took(console: Console, what: str) -> Iterator[None]:
-    """Prints how long the benchmark itself was busy with something."""
+    """Prints how many seconds the benchmark spent in the block, as "steps: took 3 s" if `what` is
+    "steps"."""
     started = time.perf_counter()
     yield
     console.print(f"{what}: took {time.perf_counter() - started:.0f} s")
@@ -121,8 +124,8 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingPr
 
 
 def choose_prefixes(accelerator: Accelerator, quick: bool) -> dict[str, PrefixPreset]:
-    """Returns the preset, by name, that this accelerator has memory for. Call it while the
-    accelerator's memory is empty."""
+    """Returns one preset, by name: the large one if this accelerator has memory for it, else the
+    tiny one. Call it while the accelerator's memory is empty."""
     rank = PrefixPreset.llama_3_70b_rank()
     if not quick and benchmark.fits(accelerator, rank.gpu_bytes):
         return {"llama_3_70b_rank": rank}
@@ -189,8 +192,8 @@ def measure_kind(
 
 
 def lower_quartile(times: list[float]) -> float:
-    """Returns the lower quartile. A host that is shared with other programs runs at several speeds,
-    and changes between them at any time: so the faster rounds are compared."""
+    """Returns the lower quartile of `times`. A host that is shared with other programs runs at
+    several speeds, and changes between them at any time: so the faster rounds are compared."""
     return sorted(times)[(len(times) - 1) // 4]
 
 

@@ -29,11 +29,11 @@ WARM_UP_TOKENS = 3
 
 @dataclass(frozen=True)
 class Latency:
-    """The time that a batch takes from its first request to its last token."""
+    """The time that a batch of requests takes from its first request to its last token."""
 
     runs: int
     seconds: float
-    """The median of the runs."""
+    """The median time of the runs."""
     tokens_per_s: float
     """Generated tokens a second."""
 
@@ -55,7 +55,8 @@ def report_latency(
     console: Console,
     folder: Path | None,
 ) -> None:
-    """Measures, prints a table, and writes it to `folder`."""
+    """Measures the latency of each preset's batch, prints a table, and writes it to `folder` unless
+    that is None."""
     figures = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():
@@ -72,7 +73,8 @@ def report_latency(
 
 
 def measured(engines: Engines) -> tuple[str, ...]:
-    """Returns the variants that are measured. The last one is the start of chapter 04."""
+    """Returns the names of the variants whose latency is measured. The last one is the start of
+    chapter 04: all but flex_full_graph."""
     return (*engines.variants, PIECEWISE)
 
 
@@ -93,8 +95,8 @@ def measure_latency(
 
 
 def batch_of(preset: ServingPreset, run: int, max_tokens: int) -> list[Asked]:
-    """Returns a batch with new prompts for each run, so that no prefix of an earlier run is
-    found."""
+    """Returns the requests of a batch, with new prompts for each `run`, so that no prefix of an
+    earlier run is found."""
     num_tokens, _ = preset.latency_tokens
     prompts = alike_prompts(
         preset.config.model, preset.batch, num_tokens, preset.image_tokens, [2, run]

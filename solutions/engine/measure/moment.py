@@ -14,16 +14,16 @@ from ..requests.request import SamplingParams
 from ..requests.workload import Prompt, evenly_spread, make_prompt
 
 PATCHES = 8
-"""Tokens of an image."""
+"""Tokens of each image."""
 OWN_TOKENS = 7
-"""Text of the request that arrives, after its prefix, and beside its images."""
+"""Tokens of text in each prompt after its prefix, besides one more for each image."""
 TOKENS_TO_SEE = 3
-"""How many tokens that request has when the moment is over."""
+"""How many tokens of its answer the arriving request has when the moment is over."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The sizes of a moment."""
+    """The sizes of a Moment: of its batch, its images, its prefix and its model."""
 
     batch: int = 4
     """Requests in a step, once the last one has arrived."""
@@ -37,7 +37,7 @@ class Setting:
 
     @property
     def own_tokens(self) -> int:
-        """Tokens of a prompt without its prefix."""
+        """Tokens of a prompt without its prefix, images included."""
         return OWN_TOKENS + self.images * (PATCHES + 1)
 
     @property
@@ -51,11 +51,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Seen:
-    """The counts of a moment."""
+    """The steps and tokens that were counted during a Moment."""
 
     num_steps: int
     num_tokens: int
-    """Tokens that all requests got."""
+    """Tokens that all requests together generated."""
 
 
 class Moment:
@@ -71,7 +71,8 @@ class Moment:
         self._arriving = arriving_prompt(setting)
 
     def prepare(self) -> None:
-        """Puts the prefix into host memory alone, and lets all but the arriving request decode."""
+        """Makes the scene ready for `run`: the arriving request's prefix is in host memory alone,
+        and all other requests decode."""
         self._finish_all()
         prefix = self._arriving.tokens[: self.setting.prefix + 1]
         self.engine.add_request(prefix, SamplingParams(max_tokens=1))
@@ -115,7 +116,8 @@ class Moment:
 
 
 def arriving_prompt(setting: Setting) -> Prompt:
-    """Returns a prompt of text, which is the prefix, and images after it."""
+    """Returns the prompt of the arriving request: the prefix, which is text, then images with text
+    between them."""
     images = [
         (start + setting.prefix, end + setting.prefix)
         for start, end in evenly_spread(setting.own_tokens, setting.images, PATCHES)

@@ -12,7 +12,8 @@ from ..model.config import EngineConfig, ModelConfig
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePreset(ModelConfig):
-    """A ModelConfig that has the other fields of an EngineConfig too."""
+    """A preset of an engine: the fields of its model's config and of its EngineConfig, in one
+    dataclass."""
 
     limits: Limits
     max_images: int
@@ -40,28 +41,30 @@ class EnginePreset(ModelConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ServingPreset(EnginePreset):
-    """An EnginePreset with the loads that are measured: decode steps, prefill steps, a batch, and
-    requests that arrive one after another."""
+    """An engine, and the sizes of the loads that are measured on it: decode and prefill steps, a
+    batch, and many requests."""
 
     image_tokens: int = 0
     """Tokens of the one image of a prompt; 0 is none."""
     cached_tokens: int = 24
-    """Tokens of each request before the first of many decode steps."""
+    """Tokens of each request's prompt before its decode steps are measured."""
     prefill_tokens: int = 24
-    """Tokens of each prompt of a prefill step."""
+    """Tokens of each prompt in a prefill step."""
     latency_tokens: tuple[int, int]
-    """Tokens of each request of a batch, in and out."""
+    """Tokens of each request of the batch whose latency is measured: of its prompt, and of its
+    answer."""
     num_requests: int
-    """Requests that are served one after another, as there is room."""
+    """The number of requests whose throughput is measured. They are served as there is room."""
     prompt_tokens: tuple[int, int]
-    """Fewest and most tokens of the prompts of these requests."""
+    """Fewest and most tokens of a prompt when throughput is measured."""
     new_tokens: tuple[int, int]
-    """Fewest and most tokens of their answers."""
+    """Fewest and most tokens of an answer when throughput is measured."""
     rates: tuple[float, ...] = ()
-    """Rates at which these requests arrive, in requests a second; they are also served all at
-    once."""
+    """Rates in requests a second: throughput is measured for requests that arrive at each of them,
+    and for requests that arrive all at once."""
     runs: int
-    """How often a batch is measured, and all requests."""
+    """How often the latency of a batch is measured, and the throughput of requests that arrive at
+    once."""
 
     @property
     def batch(self) -> int:
@@ -69,7 +72,7 @@ class ServingPreset(EnginePreset):
 
     def of_runs(self, most: int) -> ServingPreset:
         """Returns the same preset with at most `most` runs. One run is for readers who only want to
-        see it run: requests that arrive at a rate are left out."""
+        see the benchmark run: requests that arrive at a rate are left out."""
         return replace(self, runs=min(self.runs, most), rates=self.rates if most > 1 else ())
 
     @classmethod
@@ -87,7 +90,8 @@ class ServingPreset(EnginePreset):
 
     @classmethod
     def hybrid_on_sim(cls) -> ServingPreset:
-        """Returns the same loads with few steps, since sim computes each."""
+        """Returns the preset `hybrid` with fewer requests and shorter answers, since sim computes
+        each step."""
         return replace(
             cls.hybrid(),
             latency_tokens=(32, 4),
@@ -123,7 +127,7 @@ class PrefixPreset(EnginePreset):
     num_requests: int
     new_tokens: int
     num_compared: int
-    """Requests that are served one by one first, to compare their tokens."""
+    """Requests that are served one by one first, to compare their tokens between variants."""
 
     @classmethod
     def tiny(cls) -> PrefixPreset:
@@ -140,8 +144,8 @@ class PrefixPreset(EnginePreset):
 
     @classmethod
     def llama_3_70b_rank(cls) -> PrefixPreset:
-        """Returns 12 prefixes of 8192 tokens, and room for 9: when a prefix is used again, its
-        blocks have been overwritten 3 requests before."""
+        """Returns a preset with 12 prefixes of 8192 tokens, and room for 9 on the device: when a
+        prefix is used again, its blocks have been overwritten 3 requests before."""
         return cls.of(
             EngineConfig.llama_3_70b_rank(),
             num_prefixes=12,
@@ -153,7 +157,7 @@ class PrefixPreset(EnginePreset):
 
     @property
     def gpu_bytes(self) -> int:
-        """Approximate memory for weights, for the caches of two engines and of their model, and for
-        a long prefill beside them."""
+        """Approximate bytes of GPU memory for weights, for the caches of two engines and of their
+        model, and for a long prefill besides."""
         embedding = self.num_ids * self.hidden_size * self.dtype.itemsize
         return self.config.model.weight_bytes + embedding + 3 * self.config.kv_bytes + 8 * 2**30

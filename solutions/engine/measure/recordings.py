@@ -34,14 +34,15 @@ MODELLED_WARM_UP = 2
 
 
 def name_of(on: frozenset[str], batch: int) -> str:
-    """Returns the name of a recording, such as `llama_3_8b_8_sync_free`."""
+    """Returns the name of a recording of Llama, such as `llama_3_8b_8_sync_free`: with these
+    optimisations on, and `batch` requests."""
     what = "_".join(name for name in OPTIMIZATIONS if name in on) or "none"
     return f"llama_3_8b_{batch}_{what}"
 
 
 def record_all(accelerator: Accelerator, model: Model) -> Iterator[tuple[str, Timeline]]:
-    """Yields (name, recording) for each of BATCHES and each choice of OPTIMIZATIONS, with the
-    weights of `model`."""
+    """Yields (name, recording) of Llama's decode steps for each of BATCHES and each choice of
+    OPTIMIZATIONS, with the weights of `model`."""
     for batch in BATCHES:
         of_batch = replace(EngineConfig.llama_3_8b(), capture_sizes=(batch,))
         for chosen in ((), ("sync_free",), ("flex_full_graph",), OPTIMIZATIONS):

@@ -31,7 +31,7 @@ MEASURED = (all_but("offload_triton"), "all")
 
 
 class CountedLoads:
-    """A handler of loads that counts them."""
+    """A TransferHandler that passes loads on to `handler`, and counts them."""
 
     def __init__(self, handler: TransferHandler) -> None:
         self.handler, self.count = handler, 0
@@ -52,7 +52,8 @@ class CountedLoads:
 def measure_prefixes(
     accelerator: Accelerator, presets: Mapping[str, PrefixPreset], console: Console
 ) -> dict[str, dict[str, dict[str, Rate]]]:
-    """Returns rates by preset, kind of load, and variant."""
+    """Measures requests that share long prefixes. Returns their rates by preset, kind of load, and
+    variant."""
     figures = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():
@@ -66,7 +67,7 @@ def measure_variants(
     accelerator: Accelerator, preset: PrefixPreset, advance: Advance
 ) -> dict[str, Rate]:
     """Returns the rate of each variant. Raises RuntimeError if the variants generate different
-    tokens, or find a prefix on the device."""
+    tokens, or if a request finds its prefix on the device instead of loading it."""
     engines = Engines(preset.config, accelerator)
     prefixes = [
         make_prompt(preset.config.model, preset.prefix_tokens, seed=[4, number])
@@ -89,7 +90,7 @@ def measure_variants(
 
 
 def store(engine: Engine, prefixes: list[Prompt], advance: Advance) -> None:
-    """Computes each prefix once, and waits until it is in host memory."""
+    """Has the engine compute each prefix once, and waits until it is in host memory."""
     for prefix in prefixes:
         finish(engine, [Asked(prefix, SamplingParams(max_tokens=1))])
         advance()
@@ -105,15 +106,15 @@ def scatter_free_blocks(engine: Engine) -> None:
 
 
 def count_loads(engine: Engine) -> CountedLoads:
-    """Counts the loads that the engine begins from now on."""
+    """Replaces the engine's load handler by a CountedLoads, and returns that."""
     assert engine.offloader is not None, "a PrefixPreset has blocks in host memory"
     engine.offloader.load = loads = CountedLoads(engine.offloader.load)
     return loads
 
 
 def one_by_one(engine: Engine, preset: PrefixPreset, prefixes: list[Prompt]) -> list[list[int]]:
-    """Returns answers that depend on the prefixes alone: in a step with several requests sums are
-    taken in another order."""
+    """Serves the first `num_compared` requests, each alone in its steps, and returns their answers.
+    In a step with several requests sums would be taken in another order."""
     requests = requests_behind(prefixes, preset.num_compared, preset.new_tokens)
     return [finish(engine, [asked])[0] for asked in requests]
 

@@ -30,12 +30,13 @@ READ_BACK = "read_back.py"
 
 @dataclass(frozen=True)
 class Site:
-    """A site, and the config of an engine that runs it."""
+    """A site of sync_free, which is a place in a step where the host used to wait, and the options
+    of an engine that runs it."""
 
     runs_in: str
-    """The file of solutions/engine that calls it."""
+    """The file of solutions/engine that calls the site."""
     waited_in: tuple[str, ...]
-    """Files of solutions/sync_free in which the host waited."""
+    """Files of solutions/sync_free in which the host waits without the optimisation."""
     pattern: tuple[LayerKind, ...] = ("spans",)
     architecture: Architecture = field(default_factory=Architecture)
     num_drafts: int = 0
@@ -63,9 +64,9 @@ class Site:
         )
 
     def meet(self, engine: Engine) -> list:
-        """Returns two requests' tokens; in a pooling model, their hidden states. With ranks it only
-        steps, TOKENS times, so that ranks exchange their states and there is nothing else to wait
-        for."""
+        """Serves two requests so that the engine runs the site, and returns their tokens; in a
+        pooling model, their hidden states. With ranks it only steps, TOKENS times, and returns an
+        empty list: ranks exchange their states, and there is nothing else to wait for."""
         if self.has_ranks:
             for _ in range(TOKENS):
                 engine.step()
@@ -108,21 +109,21 @@ SITES: dict[str, Site] = {
 
 
 class SiteWaits(NamedTuple):
-    """The waits at a site while two requests were served."""
+    """How often the host waited while an engine ran a site for two requests."""
 
     runs_in: str
     before: int
-    """Waits at the site, without the optimisation."""
+    """Waits in the site's files without sync_free; for ranks, all waits."""
     after: int
-    """Waits with the optimisation."""
+    """All waits with sync_free, except those for a step's tokens; for ranks, all waits."""
     same_answers: bool
 
 
 def measure(
     accelerator: Accelerator, names: tuple[str, ...] = tuple(SITES)
 ) -> dict[str, SiteWaits]:
-    """Returns the waits by name of the site. Engines have all five optimisations, or all but
-    sync_free."""
+    """Returns the waits of each site, by its name, before and after: with all five optimisations
+    but sync_free, and with all five."""
     without = Optimizations.only([name for name in NAMES if name != "sync_free"])
     found = {}
     for name in names:
@@ -137,7 +138,7 @@ def measure(
 def _waits(
     accelerator: Accelerator, site: Site, optimizations: Optimizations, model: Model
 ) -> tuple[int, list]:
-    """Returns (waits at the site, answers)."""
+    """Returns the number of waits as in SiteWaits, and the answers of two requests."""
     group = DataParallelGroup.alone() if site.has_ranks else None
     engine = Engine(site.config, optimizations, model=model, group=group)
     if not accelerator.modelled:

@@ -17,7 +17,8 @@ SEEDS = itertools.count()
 
 
 class Steps:
-    """Steps of one kind, of one engine. A step computes `tokens` tokens."""
+    """A base class for steps of one kind that are measured on one engine. A step computes `tokens`
+    tokens."""
 
     tokens: int
 
@@ -25,7 +26,8 @@ class Steps:
         self.engine, self.preset = engine, preset
 
     def ready(self, num_steps: int = 2) -> Step:
-        """Returns `step`, which can be run `num_steps` times from now on."""
+        """Prepares the engine so that `step` can be called `num_steps` times from now on. Returns
+        `step`."""
         raise NotImplementedError
 
     def step(self) -> None:
@@ -36,12 +38,13 @@ class Steps:
             self.step()
 
     def stop(self) -> None:
-        """Leaves the engine with nothing to do."""
+        """Cancels all running requests, and leaves the engine with nothing to do."""
         self._cancel()
         self.engine.run()
 
     def _requests(self, num_tokens: int, max_tokens: int) -> list[Asked]:
-        """Returns as many requests as a step has room for. None begins like an earlier one."""
+        """Returns as many requests as a step has room for, with prompts of `num_tokens` tokens.
+        None begins like an earlier one."""
         preset = self.preset
         prompts = alike_prompts(
             preset.config.model, preset.batch, num_tokens, preset.image_tokens, [1, next(SEEDS)]
@@ -62,8 +65,8 @@ class Steps:
 
 
 class Decodes(Steps):
-    """Decode steps, with a token of each request. Requests that get too long are replaced by new
-    ones."""
+    """Decode steps, each of which computes a token of each request. Requests that get too long are
+    replaced by new ones."""
 
     def __init__(self, engine: Engine, preset: ServingPreset) -> None:
         super().__init__(engine, preset)
@@ -79,7 +82,8 @@ class Decodes(Steps):
         self.engine.step()
 
     def _steps_left(self) -> int:
-        """Returns how many steps are left; 0 unless all requests decode."""
+        """Returns how many more steps the running requests can decode; 0 unless all of them
+        decode."""
         if len(self._running) < self.preset.batch:
             return 0
         return min(
@@ -97,8 +101,8 @@ class Decodes(Steps):
 
 
 class Prefills(Steps):
-    """Prefill steps: each replaces all requests by new ones. A model with states computes their
-    full blocks, where the step ends."""
+    """Prefill steps, each of which replaces all requests by new ones. In a model with states, a
+    step ends with the last full block of each prompt."""
 
     def __init__(self, engine: Engine, preset: ServingPreset) -> None:
         super().__init__(engine, preset)

@@ -1,4 +1,5 @@
-"""Measures requests a second: all at once, and as they arrive."""
+"""Measures requests a second: of requests that arrive at once, and of requests that arrive at a
+rate."""
 
 from __future__ import annotations
 
@@ -35,24 +36,25 @@ from .variants import Engines, EnginesOf, ask, serve
 
 NAME = "engine_throughput"
 AT_ONCE = math.inf
-"""The rate of requests that are all there at the beginning."""
+"""The rate of requests that all arrive at the beginning."""
 SEEDS = itertools.count()
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Medians of the runs. Milliseconds count from a request's arrival, and are measured on a GPU
-    only: sim knows its times only at the end."""
+    """The throughput of requests, and how long they wait: medians of the runs. Milliseconds count
+    from a request's arrival, and are measured on a GPU only, since sim knows its times only at the
+    end."""
 
     runs: int
     requests_per_s: float
     tokens_per_s: float
     """Generated tokens a second."""
     first_token_ms: float | None = None
-    """The mean."""
+    """The mean time to a request's first token."""
     first_token_p95_ms: float | None = None
     last_token_ms: float | None = None
-    """The mean."""
+    """The mean time to a request's last token."""
     last_token_p95_ms: float | None = None
 
 
@@ -87,7 +89,8 @@ def measure_rates(
     engines_of: EnginesOf,
     console: Console,
 ) -> dict[str, dict[str, dict[str, Rate]]]:
-    """Returns rates by preset, by how requests arrive, and by variant."""
+    """Measures the throughput of each preset. Returns it by preset, by how requests arrive (such as
+    "at once" or "32/s"), and by variant."""
     figures = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():
@@ -122,7 +125,8 @@ def measure_rate(
 
 
 def warm_run(accelerator: Accelerator, engine: Engine, preset: ServingPreset, rate: float) -> Rate:
-    """Returns the rate of a run in which nothing was compiled."""
+    """Returns the measured throughput of a run in which nothing was compiled, of requests that
+    arrive at `rate` a second. Runs again until that is so."""
     while True:
         before = accelerator.flex_compilations
         # New tokens each time, so that no prefix is found.
@@ -188,7 +192,8 @@ def serve_as_they_arrive(
 
 
 def waits_of(waited: Waited) -> dict[str, float]:
-    """Returns milliseconds, by the names of a Rate."""
+    """Returns the mean and the 95th percentile of the waits in milliseconds, by their names in a
+    Rate."""
     waits = {}
     for name in ("first_token", "last_token"):
         seconds = getattr(waited, name)
@@ -221,7 +226,7 @@ def report_rates(
     console: Console,
     folder: Path | None,
 ) -> None:
-    """Prints a table, and writes it to `folder`."""
+    """Prints a table of the figures, and writes them to `folder` unless that is None."""
     console.print(TABLE.of(figures, accelerator))
     if folder is not None:
         path = folder / f"{NAME}.json"

@@ -27,10 +27,10 @@ VARIANTS: dict[str, Optimizations] = {
 """The variants by name. The first one is the baseline."""
 
 WARM_UP_TOKENS = (4, 8, 48, 136)
-"""Lengths of prompts, so that a step gets one page of queries or several, and a short query or a
-long one."""
+"""Lengths of the prompts in `warm_up`: a step gets one page of queries or several, and a short
+query or a long one."""
 WARM_UP_PROMPTS = (1, 3)
-"""How many prompts are in one step."""
+"""How many prompts `warm_up` serves at once."""
 
 
 def variants_of(config: EngineConfig) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def variants_of(config: EngineConfig) -> tuple[str, ...]:
 
 
 def all_but(name: str) -> str:
-    """Returns the name of the variant without one optimisation."""
+    """Returns the name of the variant with all optimisations but `name`."""
     return f"all but {name}"
 
 
@@ -81,7 +81,8 @@ EnginesOf = Mapping[ServingPreset, Engines]
 
 
 def warm_up(engine: Engine) -> None:
-    """Compiles the kernels of steps of any size, for one request and for several."""
+    """Serves prompts of several lengths, so that the kernels of steps of any size are compiled, for
+    one request and for several."""
     longest = engine.config.longest_request - 2
     seeds = itertools.count()
     for num_tokens, count in itertools.product(WARM_UP_TOKENS, WARM_UP_PROMPTS):
@@ -97,7 +98,8 @@ def ask(engine: Engine, asked: Asked) -> str:
 
 
 def serve(engine: Engine, requests: Iterable[Asked]) -> None:
-    """Steps until the host has the last token; stores may still be in flight."""
+    """Adds the requests to an idle engine, and steps until the host has the last token; stores may
+    still be in flight."""
     assert not engine.has_work, "nothing else is being served"
     for asked in requests:
         ask(engine, asked)
@@ -106,7 +108,8 @@ def serve(engine: Engine, requests: Iterable[Asked]) -> None:
 
 
 def finish(engine: Engine, requests: Iterable[Asked]) -> list[list[int]]:
-    """Returns the tokens of each request, in order. No transfer is in flight when it returns."""
+    """Serves the requests, and returns the tokens of each, in order. No transfer is in flight when
+    it returns."""
     ids = [ask(engine, asked) for asked in requests]
     answers = {output.request_id: output.token_ids for output in engine.run()}
     return [answers[request_id] for request_id in ids]

@@ -36,15 +36,15 @@ SLIDERS: dict[str, Sequence[int]] = {
 }
 
 TOKENS = {"choose_kernel"}
-"""The kernels that sample the tokens that the host reads."""
+"""Names of the kernels that sample the tokens that the host reads."""
 TABLES = {"needed_pages_kernel", "packed_pages_kernel", "request_tables_kernel"}
-"""The kernels that make the tables from which FlexAttention takes how much it has to read."""
+"""Names of the kernels that make the tables which tell FlexAttention how much to read."""
 BLOCKS_OF_A_REQUEST = 8
 """KV blocks of the longest request that only decodes."""
 
 
 class RecordedMoment(NamedTuple):
-    """A moment that has been recorded."""
+    """A Moment that has been recorded: its engine, its timeline and its counts."""
 
     moment: Moment
     """The moment after it is over: its engine can go on."""
@@ -53,7 +53,8 @@ class RecordedMoment(NamedTuple):
 
 
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
-    """Records a moment, on the accelerator of the process in which the dashboard's worker runs."""
+    """Records a moment with the optimisations `on` and the sizes `values`, and returns it with its
+    figures. It runs in the process of the dashboard's worker, on the accelerator there."""
     accelerator = debubble.accelerator()
     setting = setting_of(values)
     optimizations = Optimizations.only(on)
@@ -66,8 +67,8 @@ def run(on: frozenset[str], values: dict[str, int]) -> Run:
 
 
 def setting_of(values: Mapping[str, int]) -> Setting:
-    """Returns the setting of a moment. Its engine has room for just this batch, since sim goes
-    through all room whenever pages are listed, and for the largest prefix."""
+    """Returns the setting of a moment for the sliders' `values`. Its engine has room for just this
+    batch, since sim goes through all room whenever pages are listed, and for the largest prefix."""
     layers, batches, prefixes = values["layers"], SLIDERS["batch"], SLIDERS["prefix"]
     config = EngineConfig.hybrid(layers)
     limits = config.limits
@@ -91,8 +92,8 @@ def record_moment(
     schedule_only: bool = False,
 ) -> RecordedMoment:
     """Records a moment. `between` is called between its parts, to end it early with an exception.
-    `schedule_only`: the moment's tokens are not read, so that sim may leave out arithmetic; events
-    and times are the same."""
+    `schedule_only`: the caller does not read the moment's tokens, so that sim may leave out
+    arithmetic; events and times are the same."""
     sim = accelerator if isinstance(accelerator, SimAccelerator) and schedule_only else None
     with sim.schedule_only() if sim else nullcontext():
         moment = Moment(setting, optimizations, model)
@@ -115,7 +116,7 @@ def record_moment(
 
 
 def figures(timeline: Timeline, seen: Seen) -> dict[str, float]:
-    """Returns the numbers of the dashboard's table, by name."""
+    """Returns the numbers of the dashboard's table for a recorded moment, by their names there."""
     seconds = timeline.span / 1e6
     return {
         "tokens/s": seen.num_tokens / seconds,

@@ -22,7 +22,8 @@ FOLDER = ASSETS / "timelines" / "nvidia-h200"
 
 
 def recorded(on: frozenset[str], values: dict[str, int]) -> Run:
-    """Returns the recording. Raises TraceFileError if there is none of these settings."""
+    """Returns the recording with these optimisations on and these slider values. Raises
+    TraceFileError if there is none."""
     timeline = Timeline.load(path_of(on, values["batch"]))
     timeline = replace(timeline, description=f"{timeline.description}, {PROFILED}")
     seen = Seen(STEPS, STEPS * values["batch"])
@@ -30,5 +31,6 @@ def recorded(on: frozenset[str], values: dict[str, int]) -> Run:
 
 
 def path_of(on: frozenset[str], batch: int) -> Path:
-    """Returns the path of the benchmark's recording."""
+    """Returns the path of the benchmark's recording with these optimisations on and `batch`
+    requests."""
     return FOLDER / f"engine_{name_of(on, batch)}.json"

@@ -167,8 +167,8 @@ class StepGraphs:
         inputs: ModelInputs,
         metadata: dict[str, object],
     ) -> Break | None:
-        """Runs `layers` up to the next one that no graph contains, and returns that as a Break. If
-        none is left, samples the step's tokens into `self.sampled`, and returns None."""
+        """Runs layers up to the next one that is left out, which it returns, or up to the sampled
+        tokens."""
         for name, layer in layers:
             unmixed = layer.before_mixing(hidden)
             if layer.kind in self.eager_kinds:

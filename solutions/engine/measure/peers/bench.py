@@ -24,7 +24,7 @@ from ...checkpoints.random_folder import SHAPES, write_folder
 from .contenders import CONTENDERS, Load, Served
 
 SECONDS = 150
-"""The time limit of one contender."""
+"""The time limit of one contender, unless `--seconds` is given."""
 READ = 16 << 20
 COLUMNS = {
     "load GB/s": lambda served: f"{served.load_gb_per_s:.2f}",
@@ -46,7 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _compare(folder: Path, options: argparse.Namespace, console: Console) -> int:
-    """Measures all contenders. Returns 0, or 1 if one of them has failed."""
+    """Measures the contenders, prints their figures and writes them to --output. Returns 0, or 1 if
+    one of them has failed."""
     checkpoint = CheckpointFolder.read(folder)
     load = Load(options.batch, options.prompt_tokens, options.new_tokens, options.runs)
     found: dict[str, Served] = {}
@@ -90,8 +91,8 @@ def table_of(found: dict[str, Served]) -> Table:
 
 
 def run_alone(name: str, folder: Path, load: Load, seconds: float) -> Served:
-    """Returns the contender's result, measured in a process of its own. Raises RuntimeError with
-    the last line that it printed if it fails or takes too long."""
+    """Returns the figures of the contender `name`, measured in a process of its own. Raises
+    RuntimeError if that fails, with its last line on stderr, or takes longer than `seconds`."""
     command = [sys.executable, "-m", "solutions.engine.measure.peers.contenders"]
     try:
         process = subprocess.run(

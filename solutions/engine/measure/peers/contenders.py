@@ -29,7 +29,7 @@ from ...requests.request import SamplingParams
 
 
 class Load(NamedTuple):
-    """The requests that each contender serves."""
+    """The sizes of the batch that each contender serves, and how often it is measured."""
 
     batch: int = 8
     prompt_tokens: int = 512
@@ -39,23 +39,24 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class Served:
-    """The result of one contender. Times are medians of the runs."""
+    """The figures of one contender. Those of answers are medians of the runs."""
 
     load_s: float
-    """Time until all weights are on the device."""
+    """Seconds until all weights are on the device."""
     ready_s: float
-    """Time until it can serve, graphs included."""
+    """Seconds until the contender can serve, graphs included."""
     load_gb_per_s: float
     peak_host_gb: float
-    """Peak of host memory while it loads, beyond what the process had before."""
+    """Gigabytes of host memory that loading takes at its peak, beyond what the process had
+    before."""
     first_token_ms: float
-    """Time from the prompts to the first token of each."""
+    """Milliseconds from the arrival of the prompts until the first token of each is known."""
     tokens_per_s: float
     """Tokens of answers a second; the time includes the prompts."""
     decode_tokens_per_s: float
-    """Tokens after the first ones, in the time after those."""
+    """Tokens after each answer's first one, in the seconds after all first tokens."""
     first_tokens: list[int]
-    """The first token of each answer of the first run, to compare contenders."""
+    """The first token of each answer in the first run that is measured, to compare contenders."""
     device: str
 
 
@@ -112,7 +113,8 @@ class Ours:
 
 
 class Transformers:
-    """`generate` of transformers, eager, or with its static cache, for which it compiles."""
+    """The contender that calls `generate` of transformers: eager, or with a static cache, for which
+    it compiles."""
 
     def __init__(self, folder: Path, accelerator: Accelerator, load: Load, compiled: bool) -> None:
         from transformers import AutoModelForCausalLM
@@ -171,12 +173,12 @@ CONTENDERS: dict[str, Make] = {
         folder, accelerator, load, compiled=True
     ),
 }
-"""The contenders by name."""
+"""Functions that load a contender, by the contender's name."""
 
 
 def measure(name: str, folder: Path, load: Load, accelerator: Accelerator) -> Served:
-    """Loads a contender and measures its answers, after a first run to warm up. The prompts are the
-    same for all contenders."""
+    """Loads the contender `name` and measures its answers, after a first run to warm up. The
+    prompts are the same for all contenders."""
     nbytes = sum(tensor.nbytes for tensor in CheckpointFolder.read(folder).tensors.values())
     vocab_size = json.loads((folder / "config.json").read_text())["vocab_size"]
     torch.ones(1, device=accelerator.device)  # Creates the device's context first.
