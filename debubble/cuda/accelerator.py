@@ -198,9 +198,9 @@ class CudaAccelerator:
 
 @contextmanager
 def _profiling() -> Iterator[profile]:
-    """Profiles host calls of every thread and the GPU's work in the block. Keeps one cycle of the
-    profiler, because with more PyTorch would build objects of each event; the ignored warning is
-    about that."""
+    """Profiles host calls of every thread and the GPU's work in the block. The profiler keeps one
+    cycle: with more, PyTorch would build objects of each event for its own tables. The ignored
+    warning is about keeping only one."""
     everywhere = _ExperimentalConfig(profile_all_threads=True)
     profiler = profile(activities=ACTIVITIES, experimental_config=everywhere)
     with ExitStack() as running:

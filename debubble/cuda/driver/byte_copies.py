@@ -64,6 +64,6 @@ def _stream() -> int:
 
 def _marked(function: str) -> AbstractContextManager[object]:
     """Returns a context manager that marks a copy by this driver function in the recording. In a
-    capture only the learner's line is marked: the copies run, and belong to the call, when the
-    graph is replayed."""
+    capture it only marks the learner's line: a capture copies nothing yet, and a replay's copies
+    belong to the replay's call."""
     return marked() if torch.cuda.is_current_stream_capturing() else marked_copy(function)

@@ -96,8 +96,8 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
 
 
 def _is_on_host_or_device(row: Row) -> bool:
-    """Returns False for a row that is no stretch of time, and for the shadow on the device that an
-    annotation has besides its row on the host."""
+    """Returns True for a row that is a stretch of time on the host or the device. Annotations have
+    two rows: one where the host made them, and a shadow on the device, which is left out."""
     return row.get("ph") == "X" and row.get("cat") != "gpu_user_annotation"
 
 

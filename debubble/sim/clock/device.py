@@ -182,9 +182,9 @@ class SimDevice:
             self.settle()
 
     def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None:
-        """Makes the host wait until the device's time is `until`, and records the wait as `name`.
-        It then knows the first `seen[n]` items of each stream n to be done. Raises HostSyncError or
-        CaptureError if it may not wait."""
+        """Makes the host wait until the device has reached the time `until`, and records the wait
+        as `name`. The host then knows the first `seen[n]` items of each stream n to be done. Raises
+        HostSyncError or CaptureError if it may not wait."""
         if self.rules_out_waits:
             self._refuse(f"{name} makes the host wait for the device")
         with self.lock:

@@ -247,8 +247,9 @@ class Races:
         block.last_write = block.made_by = self.last_access
 
     def lies_where(self, block: Block, access: Access | None) -> None:
-        """Notes that a new block may lie in freed memory, whose last access is `access`: a race
-        with that access is reported for work on other streams."""
+        """Notes that a new block may lie in freed memory, whose last access is `access`. Work of
+        the block's own stream comes after that access; work of another stream is a race if nothing
+        orders it."""
         if access is not None and block.last_write is None:
             block.last_write = block.left_by = access
 

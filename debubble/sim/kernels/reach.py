@@ -18,8 +18,8 @@ BEHIND = "goes on behind its allocation"
 
 @dataclass(frozen=True)
 class Reach:
-    """The memory that a copy or kernel reaches by address: N pieces with `sources`, `targets` and
-    `sizes`, int64 [N], and the places of the sources (`from_`) and targets (`to`)."""
+    """The memory that a copy or kernel reaches by address: N non-empty pieces with `sources`,
+    `targets` and `sizes`, int64 [N], and the places of the sources (`from_`) and targets (`to`)."""
 
     sources: np.ndarray
     targets: np.ndarray
