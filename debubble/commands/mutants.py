@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def check_mutants(names: list[str], device: str) -> None:
     """Tries the mutants of the katas with these names, or of all. Exits with status 1 when a mutant
-    survives for which surviving_mutants.toml has no reason."""
+    survives for which surviving_mutants.toml has no reason, or when that file names a mutant that
+    doesn't survive."""
     console = Console(highlight=False)
     with refusing():
         catalogue = find_catalogue()

@@ -41,7 +41,7 @@ from .rich_table import figures_first
 
 @dataclass(frozen=True)
 class Wanted:
-    """The options of the command, as it was called."""
+    """The options of `debubble syncs`, as it was called."""
 
     device: str = "auto"
     as_cuda: bool = False

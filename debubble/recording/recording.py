@@ -51,4 +51,5 @@ _clocks: list[Callable[[], float]] = []
 
 
 ONE_AT_A_TIME = Lock()
-"""The lock of the one recording of a process, which sees all its threads."""
+"""The lock that the running recording holds: it sees all threads of the process, so there is only
+one."""

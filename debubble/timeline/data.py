@@ -11,7 +11,8 @@ from .event import COPY_KINDS, Event, Hazard
 from .holds import find_holds
 
 Recorded = TypeVar("Recorded", bound="TimelineData")
-"""The type of a timeline; a part of a Timeline is a Timeline too."""
+"""The type of timeline that a function takes and returns: a part of a Timeline is a Timeline
+too."""
 
 Found = TypeVar("Found")
 

@@ -54,7 +54,8 @@ NAMES = ("kind", "name", "lane", "copy_kind", "thread", "call", "operator")
 """Columns of names: each name is written once, and a row holds its number."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 BYTES_AT_A_TIME = 2**20
-"""Size of the buffer: a larger one would be allocated as a whole for the smallest file."""
+"""The bytes of a file that are read at a time: a larger buffer would be allocated as a whole for
+the smallest file."""
 MOST_INSIDES = 1_000_000
 """The most lines inside other lines that a file may hold, and the most inside the lines whose
 gradients its lines compute."""
@@ -352,7 +353,8 @@ def build_timeline(data: SavedTimeline) -> TimelineData:
 
 
 def build_sources(data: SavedTimeline) -> list[SourceLine]:
-    """Returns the source lines. Older files have neither their columns nor the lines inside."""
+    """Returns the source lines of a saved timeline, with their columns and the lines inside them,
+    which older files lack. Raises ValueError for values that no source line can have."""
     rows = data["sources"]
     checked_whole([line for _, line, _, _ in rows], 2**31, "the line {} is no line number")
     columns = data.get("source_columns", [None] * len(rows))

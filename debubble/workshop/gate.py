@@ -24,8 +24,8 @@ else:
     torch = need_pytorch(__name__)
 
 LONG_MS = 10_000.0
-"""Milliseconds. Only a host that waits for the gate, or one that takes as long for a single call,
-sees the gate open by itself."""
+"""Milliseconds after which a gate opens by itself. Only a host that waits for the gate, or one that
+takes as long for a single call, sees that."""
 SLOTS, INTS_IN_A_SLOT = 4096, 4
 """The number of gates after which a flag is used again, and the int32 values of a flag. A flag has
 16 bytes, so that Triton compiles one kernel for all of them."""

@@ -114,8 +114,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Sorts katas in the order in which they are taught, and reduces some of them to a single
-    test."""
+    """Sorts the katas' tests in the order in which katas are taught, and reduces some katas to a
+    single test."""
     katas = {item: kata_of(config, item.path) for item in items}
     for kata in filter(None, katas.values()):
         _course(config, kata).tests[kata] += 1

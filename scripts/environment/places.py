@@ -165,8 +165,8 @@ def find(root: Path, venv: str) -> Places:
 
 
 def home() -> Path:
-    """Returns the user's home, or a folder of theirs below the temporary folder if they have
-    none."""
+    """Returns the user's home, or a folder of theirs below the temporary folder if they have no
+    home that they can write to."""
     with contextlib.suppress(RuntimeError):
         found = Path.home()
         if os.access(_nearest(found), os.W_OK):

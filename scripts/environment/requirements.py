@@ -44,8 +44,8 @@ class Pin:
 
 def choose_torch(asked: str) -> Torch:
     """Returns which torch to install: the one that `asked`, the value of TORCH, names, or else the
-    one for CUDA if there is an NVIDIA driver and the one for the CPU if not. Raises Failure for an
-    unknown value."""
+    one for CUDA on Linux with an NVIDIA driver, and otherwise the one for the CPU. Raises Failure
+    for an unknown value."""
     if asked not in ("", "cpu", "cuda"):
         raise Failure(f"TORCH={asked} is unknown: write TORCH=cpu or TORCH=cuda, or leave it out")
     if asked:

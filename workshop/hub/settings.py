@@ -28,8 +28,8 @@ class Settings:
     port: int
     address: str
     memory_gb: float
-    """The limit of each learner, for all their processes together if the host has cgroups, else for
-    each process."""
+    """Gigabytes that each learner may take: all their processes together if the host has cgroups,
+    else each process."""
     processes: int
     cores: float
     idle_minutes: int

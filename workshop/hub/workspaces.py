@@ -254,7 +254,7 @@ def free_uids(first: int, taken: set[int]) -> Iterator[int]:
 
 
 def host_user_of(uid: int) -> str:
-    """Returns the user or the group of this host that has the id, or ""."""
+    """Returns the name of this host's user or group that has the id, or ""."""
     for look_up in (pwd.getpwuid, grp.getgrgid):
         with contextlib.suppress(KeyError):
             return look_up(uid)[0]

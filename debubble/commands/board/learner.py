@@ -85,8 +85,8 @@ def plain(value: object, most: int) -> str:
 
 
 def _seconds(time: object, now: float) -> float:
-    """Returns the seconds since 1970 of a time in the file, at most `now`; 0 for text that is no
-    time."""
+    """Returns the seconds since 1970 of a time in the learner's file, at most `now`; 0 for a value
+    that is no time."""
     if not isinstance(time, str) or len(time) > 40:
         return 0.0
     try:

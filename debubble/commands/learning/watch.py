@@ -189,7 +189,8 @@ def _let_it_be_saved(path: Path) -> None:
 
 
 def _typed() -> str | None:
-    """Returns a line from the terminal, or None if there is no terminal or no input."""
+    """Returns the line that was typed in the terminal, in lower case, without waiting; None if
+    there is no terminal or no input."""
     if not (sys.stdin and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]):
         return None
     return sys.stdin.readline().strip().lower()

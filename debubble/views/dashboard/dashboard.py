@@ -116,8 +116,8 @@ class Dashboard(ipywidgets.VBox):
             self._runs.want(self._after.settings)
 
     def export(self, path: str | PathLike[str] | None = None) -> Path:
-        """Writes the shown timeline for Perfetto; by default here, under a name made of its
-        settings."""
+        """Writes the shown timeline for Perfetto, by default into the current folder under a name
+        made of its settings, and returns the path."""
         path = Path(path or f"perfetto-{slug(str(self._after.settings))}.json").absolute()
         save_perfetto(self._after.run.timeline, path)
         return path
@@ -153,8 +153,8 @@ class Dashboard(ipywidgets.VBox):
         self.status.say(*self._status())
 
     def _mark_as_old(self, old: bool) -> None:
-        """Makes the picture paler as long as the controls differ from the settings that it
-        shows."""
+        """Makes timeline and figures paler, and lets the reader cancel, as long as the controls
+        differ from the settings that are shown."""
         self.canceller.disabled = not old
         for view in (self.timeline, self.figures):
             (view.add_class if old else view.remove_class)(OLD)
@@ -184,8 +184,8 @@ class Dashboard(ipywidgets.VBox):
         return "shown", f"{shown}\nAgainst before: {self._choices.changes(before.settings, after)}"
 
     def _arranged(self) -> list[ipywidgets.Widget]:
-        """Returns controls, status, and below them the timeline beside the figures if there is
-        room."""
+        """Returns the widgets of the panel from top to bottom: controls, status, and the timeline,
+        with the figures beside it if there is room."""
         row = ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start", grid_gap="0 18px")
         controls = [ipywidgets.VBox([*c.values()]) for c in (self.toggles, self.sliders) if c]
         parts = [

@@ -31,7 +31,8 @@ class Run:
 
 
 class Unwanted(Exception):
-    """A run whose result is no longer wanted: it ends early, and is neither stored nor reported."""
+    """The exception that ends a run early when its result is no longer wanted; such a run is
+    neither stored nor reported."""
 
 
 _is_unwanted: Callable[[], bool] = lambda: False

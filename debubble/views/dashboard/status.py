@@ -17,7 +17,8 @@ SOURCE = one_module(Path(__file__).parent / "status.js")
 
 
 class Status(anywidget.AnyWidget):
-    """A live region: a screen reader reads it out when it changes."""
+    """The status line of a dashboard, as a live region: a screen reader reads it out when it
+    changes."""
 
     _esm = SOURCE
 

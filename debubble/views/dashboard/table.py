@@ -31,7 +31,8 @@ class Group(TypedDict):
 
 
 class FigureTable(anywidget.AnyWidget):
-    """A table drawn by table.js; a line in bold has changed."""
+    """The table of a run's figures beside those of the previous run, drawn by table.js; a line in
+    bold has changed."""
 
     _esm = SOURCE
 

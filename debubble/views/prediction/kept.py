@@ -54,6 +54,7 @@ def file() -> Path | None:
 
 
 def chapter() -> str | None:
-    """Returns the chapter's number, from the notebook's path that JupyterLab gives to a kernel."""
+    """Returns the number of the reader's chapter, such as "05", from the notebook's path that
+    JupyterLab gives to a kernel; None without such a path."""
     name = Path(os.environ.get("JPY_SESSION_NAME", "")).name[:2]
     return name if name.isdecimal() else None

@@ -29,8 +29,9 @@ class Stretch(NamedTuple):
 
 
 class StretchQuestion(Question[Stretch, Stretch]):
-    """A lane of the device with its known work, and a mark that two handles move; each handle takes
-    the arrow keys, and both numbers can be typed."""
+    """A question that is answered by marking a stretch of the device's lane, which shows its known
+    work. Two handles move the mark; each handle takes the arrow keys, and both numbers can be
+    typed."""
 
     def __init__(
         self, question: str, milliseconds: float, known: Mapping[str, tuple[float, float]]
@@ -53,7 +54,7 @@ class StretchQuestion(Question[Stretch, Stretch]):
         self._draw()
 
     def compare(self, answer: tuple[float, float], because: str = "") -> None:
-        """Shows the answer (start, end), in milliseconds."""
+        """Shows the answer (start, end), in milliseconds, as soon as the reader has committed."""
         super().compare(Stretch(*answer), because)
 
     def read(self) -> Stretch:

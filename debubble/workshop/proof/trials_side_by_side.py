@@ -18,9 +18,10 @@ MOST_PROCESSES = 4
 def run_side_by_side(
     implementations: list[Implementation], device: str, progress: Callable[[Trial], None]
 ) -> list[Trial]:
-    """Runs the trials of each system in its own process; `progress` is called for each trial when
-    all trials of its system are done. Calls `run_trials` on a GPU, where processes would wait for
-    each other, and for a single system."""
+    """Runs the trials of each system in its own process, and returns all of them; `progress` is
+    called for each trial when all trials of its system are done. Calls `run_trials` on a GPU, where
+    processes would wait for each other, and for a single system or core. Raises CannotRun as
+    `run_trials` does."""
     systems: dict[str, list[Implementation]] = {}
     for found in implementations:
         systems.setdefault(found.kata.system, []).append(found)

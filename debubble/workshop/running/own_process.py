@@ -33,8 +33,9 @@ FORK = pytest.StashKey[tuple[Path, ForkedProcess]]()
 
 
 def is_wanted(item: pytest.Item) -> bool:
-    """True if a test should run in another process. False under a debugger, which needs the
-    terminal of its own process, and on a system that cannot fork."""
+    """True if a test should run in another process: one that is marked or runs a learner's code.
+    False under a debugger, which needs the terminal of its own process, and on a system that cannot
+    fork."""
     if not (_is_marked(item) or item.stash.get(THEIRS, False)) or not hasattr(os, "fork"):
         return False
     return not (item.config.getoption("usepdb", False) or item.config.getoption("trace", False))
@@ -66,7 +67,7 @@ def run(
 
 def tear_down(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
     """Tears down, after a test that ran in another process, what earlier tests set up here and
-    `nextitem` does not need. Returns the report if that fails."""
+    `nextitem` does not need. Returns [report] if that fails, else []."""
     leave = item.session._setupstate.teardown_exact
     call = pytest.CallInfo.from_call(lambda: leave(nextitem), "teardown")
     report = item.ihook.pytest_runtest_makereport(item=item, call=call)

@@ -94,9 +94,9 @@ def leave_one_kata_to_read(reporter: pytest.TerminalReporter, katas: dict[Kata, 
 def write_scoreboard(
     reporter: pytest.TerminalReporter, katas: dict[Kata, Score], course: Course
 ) -> None:
-    """Writes the end of a run: a line for each kata, or a few of them. In a run of the learner's
-    code it also updates the progress file, includes the recorded katas, and writes what to do
-    next."""
+    """Writes the end of a run: a line for each kata, or with many katas only for the first unsolved
+    one. In a run of the learner's code it also updates the progress file, includes the recorded
+    katas, and writes what to do next."""
     reporter.section("katas", bold=True)
     remarks = [*course.workspace.remarks(course.catalogue)] if course.mine else []
     before: set[Kata] = set()

@@ -64,7 +64,8 @@ def can_interrupt() -> bool:
 @contextlib.contextmanager
 def time_limit(seconds: float, what: str) -> Iterator[None]:
     """Raises TimeLimitExceeded in the block once this process has computed for `seconds`, or its
-    main thread has stood still for STANDING times as long. 0 means no limit."""
+    main thread has stood still for STANDING times as long. There is no limit if `seconds` is 0 or
+    code can't be interrupted here."""
     if not seconds or not can_interrupt():
         yield
         return

@@ -80,8 +80,8 @@ class OtherProcess:
         return self.connection.recv()
 
     def stop(self) -> None:
-        """Closes the connection, at which the process ends by itself, and kills it if a test
-        hangs."""
+        """Ends the other process: closes the connection, at which the process ends by itself, and
+        kills it if a test hangs."""
         self.connection.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE)

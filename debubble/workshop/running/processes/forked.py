@@ -184,7 +184,8 @@ class _Fork:
 
 
 def _serve(session: pytest.Session, fork: _Fork, on_sim: bool) -> NoReturn:
-    """Runs tests in the fork, and exits without cleaning up, since its state may be damaged."""
+    """Runs in the fork the tests that the connection asks for. When it is closed, exits without
+    cleaning up, since the fork's state may be damaged."""
     exit_code = 1
     try:
         import resource  # there is none where nothing can fork

@@ -42,7 +42,8 @@ class Ended:
     """The traceback of Python's faulthandler, innermost frame first."""
     out: str
     err: str
-    """The text that the process had printed, if pytest captures it."""
+    """The texts that the process had printed to stdout (`out`) and stderr (`err`), if pytest
+    captures them."""
 
     @property
     def computed_too_long(self) -> bool:
