@@ -53,7 +53,7 @@ class StepCost:
     device_us: float
     """Time from the end of the load to the end of the step's last kernel or copy."""
     host_us: float
-    """Time until the host has queued the step; an upload that waits also waits for the load."""
+    """Time that the host takes to queue the step; an upload that waits also waits for the load."""
     idle_share: float
     """The part of device_us, 0 to 1, in which the device does not compute, as defined by
     `Timeline.idle_share`; from a recording."""

@@ -17,8 +17,8 @@ Layer = TypeVar("Layer")
 
 
 class DecoderModel(Generic[Layer]):
-    """A decoder with random weights of config.seed, made on the device: the embedding first, then
-    each layer, by name, then the final norm and the head."""
+    """A decoder with random weights of config.seed, drawn on the device in this order: the
+    embedding, each layer, the final norm, the head. `layers` has the layers by name."""
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class DecoderModel(Generic[Layer]):
         return linear(self.normed(hidden, logits_rows), self.lm_head)
 
     def normed(self, hidden: Hidden, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """Returns [rows, hidden_size]: the normalised output of these tokens, before the head."""
+        """Returns [rows, hidden_size]: the normalised output of the tokens `rows`, or of all, which
+        is the head's input."""
         residual, update = hidden
         if rows is not None:
             update = None if update is None else update.index_select(0, rows)

@@ -17,8 +17,8 @@ class Fields:
 
     @classmethod
     def of_file(cls, path: Path) -> Fields:
-        """Reads the object of a file. Raises ValueError for a file that is missing, or has no JSON
-        object."""
+        """Reads the JSON object in the file `path`. Raises ValueError for a file that is missing,
+        can't be read, or has no JSON object."""
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:

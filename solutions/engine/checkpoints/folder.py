@@ -39,10 +39,10 @@ class Stored:
     name: str
     path: Path
     dtype: str
-    """The format's name of the type, such as "BF16"."""
+    """The name of the tensor's type in the safetensors format, such as "BF16"."""
     shape: tuple[int, ...]
     begin: int
-    """The offset of its first byte in the file."""
+    """The offset of the tensor's first byte in the file."""
     end: int
 
     @property

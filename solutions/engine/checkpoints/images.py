@@ -128,8 +128,8 @@ def _runs(ids: Sequence[int], image_token: int) -> list[Span]:
 
 
 def _modules(folder: CheckpointFolder, model: Model) -> tuple[Any, Any]:
-    """Returns the vision tower and the projector of its output, on the device, with their
-    weights."""
+    """Returns the vision tower and the projector of its output, on the device, with their weights.
+    Raises ValueError if the folder doesn't describe them, or lacks one of their tensors."""
     from transformers import AutoConfig, AutoModel
     from transformers.models.gemma3.modeling_gemma3 import Gemma3MultiModalProjector
 

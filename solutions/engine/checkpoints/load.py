@@ -235,8 +235,8 @@ def _memory_for(weight: Weight, device: torch.device) -> torch.Tensor:
 
 
 def _fill(numbers: torch.Tensor, place: Place, stream: TensorStream) -> None:
-    """Fills a part of a weight's `numbers`: directly from the file if the stored numbers need no
-    change."""
+    """Copies a stored tensor to its part of a weight's `numbers`: directly from the file if the
+    stored numbers need no change."""
     stored, source, weight = place.stored, place.source, place.weight
     is_computed = source.rearrange is not None or weight.shift or weight.scale != 1.0
     if not is_computed and DTYPES[stored.dtype] == weight.dtype:

@@ -83,7 +83,7 @@ class TensorStream:
 
 @contextmanager
 def tensor_stream(device: torch.device) -> Iterator[TensorStream]:
-    """Yields a stream, and closes its file at the end, also after an error."""
+    """Yields a TensorStream to `device`, and closes its file at the end, also after an error."""
     stream = TensorStream(device)
     try:
         yield stream

@@ -35,13 +35,13 @@ from .throughput import measure_rates, report_rates
 from .variants import Engines, EnginesOf
 
 STEPS_IN_A_ROW = {True: {"decode": 3, "prefill": 1}, False: {"decode": 16, "prefill": 2}}
-"""How many steps are measured in a row, by whether times are modelled (the key of SMALL_LOAD_MS
-too), and by kind of step. On sim they are few, since sim computes every step."""
+"""How many steps are measured in a row, by kind of step: True has the numbers for sim, which
+computes every step, and False those for a GPU."""
 MOST_ROUNDS = 7
 """The most times that each variant's row of steps is measured."""
 SMALL_LOAD_MS = {True: 5.0, False: 15.0}
-"""Milliseconds of work before a step that is recorded for a picture: enough for the host to queue a
-step of one graph, under a profiler."""
+"""Milliseconds of work before a step that is recorded for a picture, on sim (True) and on a GPU
+(False): enough for the host to queue a step of one graph, under a profiler."""
 MOST_RUNS = 5
 """The most times that a single step after a load is measured: the row of steps counts more here."""
 DRAWN = ("none", "all")

@@ -24,7 +24,8 @@ from .variants import Engines, EnginesOf, all_but, finish, serve
 NAME = "engine_latency"
 PIECEWISE = all_but("flex_full_graph")
 WARM_UP_TOKENS = 3
-"""Tokens of each answer: enough for a prefill and a decode, however far the host is ahead."""
+"""Tokens of each answer in the warm-up: enough for a prefill and a decode, however far the host is
+ahead."""
 
 
 @dataclass(frozen=True)

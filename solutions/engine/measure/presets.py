@@ -22,7 +22,8 @@ class EnginePreset(ModelConfig):
     num_cpu_states: int
     loads_ahead: int
     capture_sizes: tuple[int, ...]
-    """One size: a smaller step is padded to it, which costs a decode hardly anything."""
+    """The one size for which decode steps have a graph: a smaller step is padded to it, which costs
+    a decode hardly anything."""
     prefill_sizes: tuple[int, ...]
     num_drafts: int
 

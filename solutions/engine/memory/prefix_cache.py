@@ -15,13 +15,14 @@ class Prefix:
     """The beginning of a request that need not be computed: whole blocks of its tokens."""
 
     gpu_blocks: list[int]
-    """Its first blocks, which the device has. The request does not hold them yet."""
+    """The blocks of the prefix that the device has, which come first. The request does not hold
+    them yet."""
     hashes_to_load: list[bytes]
-    """The hashes of the blocks after those, which host memory has."""
+    """The hashes of the other blocks of the prefix, which host memory has."""
     state_hash: bytes | None = None
     """The hash by which the state after the last block is found, for models that have states."""
     loads_state: bool = False
-    """True if that state is in host memory alone."""
+    """True if the state after the last block is in host memory alone."""
 
     @property
     def num_blocks(self) -> int:

@@ -39,7 +39,7 @@ class States:
         self.kept = LRUBlockManager(self.kept.num_blocks)
 
     def slot_of(self, kept_id: int) -> int:
-        """Returns the slot of the prefix state that `kept` calls `kept_id`."""
+        """Returns the slot of a prefix's state, given its number in `kept`."""
         return self.num_running + kept_id
 
     def keep(self, slot: int, prefix_hash: bytes) -> None:
@@ -50,7 +50,8 @@ class States:
             self.kept.complete_store(plan.hashes)
 
     def give_back(self, prefix_hash: bytes, slot: int) -> None:
-        """Restores a prefix's state to the slot of a request that continues from it."""
+        """Copies the state that is kept for a prefix to the slot of a request that continues from
+        it."""
         (kept_id,) = self.kept.prepare_load([prefix_hash])
         self._copy(self.slot_of(kept_id), slot)
         self.kept.complete_load([prefix_hash])

@@ -24,8 +24,8 @@ KINDS = get_args(LayerKind)
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(FlexConfig):
-    """A FlexConfig with layers of several kinds. Raises ValueError for an unknown kind, for a
-    negative image_vocab_size, and for the errors of FlexConfig."""
+    """The config of a model with layers of several kinds. Raises ValueError for an unknown kind,
+    for a negative image_vocab_size, and for the errors of FlexConfig."""
 
     pattern: tuple[LayerKind, ...] = ("flex",)
     """Layer i is of kind pattern[i % len(pattern)]."""
@@ -39,7 +39,7 @@ class ModelConfig(FlexConfig):
     gdn_value_size: int | None = None
     gdn_conv_width: int = 4
     architecture: Architecture = PLAIN
-    """The options that its family adds to a plain decoder."""
+    """The options that the model's family adds to a plain decoder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,7 +84,7 @@ class ModelConfig(FlexConfig):
         return sum(self.kind_of_layer(index) == kind for index in range(self.num_layers))
 
     def gdn(self, num_slots: int) -> GDNConfig:
-        """Returns the config of its Gated DeltaNet layers, each with `num_slots` states."""
+        """Returns the config of the model's Gated DeltaNet layers, each with `num_slots` states."""
         return GDNConfig(
             num_layers=self.num_layers,
             hidden_size=self.hidden_size,
@@ -120,7 +120,7 @@ class EngineConfig:
     loads_ahead: int = 4
     """The most requests whose prefix is being loaded from host memory."""
     capture_sizes: tuple[int, ...] | None = None
-    """Rows of the decode steps that have a graph; by default 1, 2, 4, 8, 16, … up to
+    """Numbers of requests for which a decode step has a graph; by default 1, 2, 4, 8, 16, … up to
     max_num_seqs."""
     prefill_sizes: tuple[int, ...] = ()
     """Numbers of tokens for which a step with prompts has a graph: a switch besides the five.
@@ -180,9 +180,9 @@ class EngineConfig:
 
     @classmethod
     def llama_3_70b_rank(cls) -> EngineConfig:
-        """Returns a config for prefixes of 8192 tokens in host memory: 12 of them, of 81,920 pieces
-        of 4 KiB each. The device has room for 9 of them, each with the tokens that a request may
-        add."""
+        """Returns a config for 12 prefixes of 8192 tokens in host memory, each of which is copied
+        in 81,920 pieces of 4 KiB. The device has room for 9 of them, each with the tokens that a
+        request may add."""
         limits = Limits(
             max_num_seqs=8,
             max_num_batched_tokens=8192,

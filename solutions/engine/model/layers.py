@@ -120,7 +120,7 @@ class GatedDeltaNetLayer:
         return self.mlp.forward(Hidden(hidden.residual, mixed))
 
     def twin(self, state: GDNState) -> GatedDeltaNetLayer:
-        """Returns a layer with the same weights and a different state."""
+        """Returns a layer with the same weights, whose state is `state`."""
         twin = copy(self)
         twin.delta_net, twin.state = copy(self.delta_net), state
         return twin

@@ -1,4 +1,4 @@
-"""The same model in plain PyTorch, on the CPU and without a cache: slow, short, and right."""
+"""The engine's model in plain PyTorch, on the CPU and without a cache: slow, short, and right."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class Reference:
 
 
 def allowed_pairs(num_tokens: int, window: int | None, images: Sequence[Span]) -> torch.Tensor:
-    """Returns [query, key] bool: causal, within the window, or both in one image."""
+    """Returns [num_tokens, num_tokens] bool: True where a query (row) may attend to a key (column),
+    which is causal and within the window, or in the same image."""
     query, key = torch.arange(num_tokens)[:, None], torch.arange(num_tokens)[None]
     allowed = key <= query
     if window is not None:
@@ -108,8 +109,8 @@ def _rotated(heads: torch.Tensor, config: ModelConfig) -> torch.Tensor:
 def gated_delta_net(
     normed: torch.Tensor, weights: Mapping[str, torch.Tensor], config: ModelConfig
 ) -> torch.Tensor:
-    """Returns [T, hidden_size] for `normed` [T, hidden_size], token by token, from a state of
-    zeros."""
+    """Returns the output of Gated DeltaNet, [T, hidden_size], for `normed` [T, hidden_size]: token
+    by token, from a state of zeros."""
     gdn = config.gdn(num_slots=1)
     sizes = [gdn.conv_dim, gdn.value_size]
     qkv, z = (normed @ weights["in_proj_qkvz"].T).split(sizes, dim=1)
