@@ -12,8 +12,8 @@ from .tables.step_tables import FlexAttentionMetadata, StepTables
 
 
 class FlexAttentionMetadataBuilder:
-    """Builds the metadata of a step for all layers with one mask. These layers share it, and no
-    layer may see less or more than the mask.
+    """Builds a step's metadata, once for all layers that have the mask `mask`. These layers share
+    it, and no layer may see less or more than the mask.
 
     Raises RuntimeError or ValueError for a logical_mask_mod that can't be part of a kernel.
     """
@@ -24,7 +24,7 @@ class FlexAttentionMetadataBuilder:
 
     @property
     def mask(self) -> Mask:
-        """The mask of the layers. It can't be changed, since graphs were captured with it."""
+        """The mask that the layers share. It can't be changed: graphs were captured with it."""
         return self._mask
 
     def build(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
@@ -47,5 +47,5 @@ class FlexAttentionMetadataBuilder:
         )
 
     def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
-        """Returns the result of `build`, which fails in a capture: the host can't wait there."""
+        """Returns the result of `build`, which raises in a capture: the host can't wait there."""
         return self.build(common)

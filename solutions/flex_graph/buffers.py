@@ -11,33 +11,34 @@ from .steps.limits import Limits
 
 
 class PersistentBuffers:
-    """The metadata of every step, at fixed addresses, where a captured graph finds it (vLLM
-    #36298).
+    """Device memory for the metadata of every step, at fixed addresses, where a captured graph
+    finds it (vLLM #36298).
 
     Tensors are int32, contiguous, and as large as buffer_shapes says, with S = max_num_seqs, T =
     max_num_batched_tokens, P = pages_per_seq, N = num_gpu_blocks, G = groups.
     """
 
     query_start_loc: torch.Tensor
-    """[S + 1]: where each request's tokens start, then where the last one's end; all rows after the
-    batch repeat that end."""
+    """[S + 1]: where each request's tokens start in the step, then where the last request's end;
+    all rows after the batch repeat that end."""
     seq_lens: torch.Tensor
-    """[S]: tokens of each request, those computed before included; 0 after the batch."""
+    """[S]: length of each request, tokens computed before included; 0 after the batch."""
     block_table: torch.Tensor
     """[S, P]: the pages of each request, then garbage."""
 
     doc_ids: torch.Tensor
-    """[T]: the request of each token; 0 for tokens that pad the batch to a captured size."""
+    """[T]: the index of each token's request; 0 for tokens that pad the batch to a captured
+    size."""
     decode_offset: torch.Tensor
-    """[S]: tokens of each request that were computed before."""
+    """[S]: how many tokens of each request were computed before."""
     physical_to_logical: torch.Tensor
-    """[S, N]: the index of each block among the request's pages; -1 for blocks that aren't its
-    own."""
+    """[S, N]: for each request, the index of each block of the cache among its pages; -1 for blocks
+    that aren't its own."""
     kv_num_blocks: torch.Tensor
     """[G]: how many pages each group of tokens needs."""
     kv_indices: torch.Tensor
-    """[G, q_block * P + 1]: the pages that each group needs, then -1, then what an earlier step
-    wrote."""
+    """[G, q_block * P + 1]: the pages that each group has to read, then -1, then what an earlier
+    step wrote."""
 
     page_users: torch.Tensor
     """[N]: how many block-table entries point to each block. `page_users`, `known_pages` and
@@ -47,11 +48,12 @@ class PersistentBuffers:
     num_known_pages: torch.Tensor
     """[S]: how many entries of known_pages each request has."""
     needs: torch.Tensor
-    """[G, q_block, P] int8: 1 for the pages that a group needs of its first request, of its second,
-    and so on. `needs` and `num_needed` are used only within a build."""
+    """[G, q_block, P] int8: 1 for each page of the group's first request that the group has to
+    read, then the same for its second request, and so on. `needs` and `num_needed` are used only
+    within a build."""
     num_needed: torch.Tensor
-    """[G, q_block]: how many pages a group needs of each of its requests; 0 where it has fewer
-    requests."""
+    """[G, q_block]: how many pages a group has to read of each of its requests; 0 where it has
+    fewer requests."""
 
     def __init__(self, limits: Limits, device: torch.device) -> None:
         for name, shape in buffer_shapes(limits).items():
@@ -60,8 +62,8 @@ class PersistentBuffers:
             setattr(self, name, torch.full(shape, fill, dtype=dtype, device=device))
 
     def empty_behind(self, num_requests: int) -> None:
-        """Makes the rows from `num_requests` on those of requests without tokens. Entries of
-        another step may stay in block_table: only the pages that the lengths need are read."""
+        """Makes all rows from `num_requests` on requests without tokens. Their rows of block_table
+        may keep entries of another step: only the pages that the lengths need are read."""
         if num_requests < len(self.seq_lens):
             ends = self.query_start_loc[num_requests:]
             ends[1:].copy_(ends[:1])
@@ -125,30 +127,30 @@ def _described(tensor: torch.Tensor) -> str:
 
 @dataclass(frozen=True)
 class FlexAttentionMetadata:
-    """The data of one step that layers read: views of the buffers, which the next build
+    """The data of one step that layers read, as views of the buffers, which the next build
     overwrites."""
 
     block_mask: BlockMask
-    """The block mask of this step's groups: the first rows of the buffers' kv_num_blocks and
-    kv_indices."""
+    """FlexAttention's argument for this step: lists of pages in the first rows of the buffers'
+    kv_num_blocks and kv_indices, and the mask function."""
     num_tokens: int
-    """Tokens of the step, those that pad it to a captured size included."""
+    """Number of tokens of the step, those that pad it to a captured size included."""
     max_seq_len: int
-    """Length of a request after which no page is listed."""
+    """Number of tokens of a request whose pages are listed; pages after these are not."""
     buffers: PersistentBuffers
 
     @property
     def doc_ids(self) -> torch.Tensor:
-        """[num_tokens]: the request of each token."""
+        """[num_tokens]: the index of each token's request."""
         return self.buffers.doc_ids[: self.num_tokens]
 
     @property
     def kv_num_blocks(self) -> torch.Tensor:
-        """[groups of num_tokens]: how many pages each group needs."""
+        """[groups of num_tokens]: how many pages each group of tokens has to read."""
         return self.block_mask.kv_num_blocks.flatten()
 
     @property
     def kv_indices(self) -> torch.Tensor:
-        """[groups of num_tokens, q_block * P + 1]: the pages that each group needs, then -1, then
-        anything."""
+        """[groups of num_tokens, q_block * P + 1]: the pages that each group has to read, then -1,
+        then arbitrary numbers."""
         return self.block_mask.kv_indices.flatten(0, 2)

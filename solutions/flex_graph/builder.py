@@ -15,8 +15,8 @@ from .tables.mask_check import check_logical_mask_mod
 
 
 class FlexAttentionMetadataBuilder:
-    """Builds the metadata of a step for all layers with one mask. These layers share it, and no
-    layer may see less or more than the mask.
+    """Builds a step's metadata, once for all layers that have the mask `mask`. These layers share
+    it, and no layer may see less or more than the mask.
 
     Raises RuntimeError or ValueError for a logical_mask_mod that can't be part of a kernel.
     """
@@ -31,7 +31,7 @@ class FlexAttentionMetadataBuilder:
 
     @property
     def mask(self) -> Mask:
-        """The mask of the layers. It can't be changed, since graphs were captured with it."""
+        """The mask that the layers share. It can't be changed: graphs were captured with it."""
         return self._mask
 
     def build(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
@@ -52,13 +52,14 @@ class FlexAttentionMetadataBuilder:
         )
 
     def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
-        """Builds for requests of max_model_len tokens: a graph captures the bound of its loops over
-        pages. `common` needs all rows and columns of any replay, since shapes are captured too."""
+        """Builds as if requests had max_model_len tokens: a graph captures the bound of its loops
+        over pages. `common` needs all rows and columns of any replay: shapes are captured too."""
         longest = max(common.max_seq_len, self.limits.max_model_len)
         return self.build(replace(common, max_seq_len=longest))
 
     def _copy(self, common: CommonAttentionMetadata) -> None:
-        """Copies a batch to the memory that graphs read, followed by requests without tokens."""
+        """Copies a batch to the buffers that graphs read, and makes all rows after it requests
+        without tokens."""
         copy_to_persistent(self.buffers.query_start_loc, common.query_start_loc)
         copy_to_persistent(self.buffers.seq_lens, common.seq_lens)
         copy_to_persistent(self.buffers.block_table, common.block_table)

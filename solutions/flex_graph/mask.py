@@ -17,21 +17,23 @@ from torch.nn.attention.flex_attention import BlockMask
 from .steps.limits import ALONE, BLOCK_SIZES, Limits
 
 MaskMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""A function (batch, head, query, key) -> bool, all of one shape or of shapes that broadcast."""
+"""A function (batch, head, query, key) -> bool that says if the query sees the key. All are tensors
+of one shape, or of shapes that broadcast."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """The keys that the layers of one builder see. Raises ValueError for a window of less than 1
-    token."""
+    """A mask: which keys of its request a query sees, in all layers of one builder. Raises
+    ValueError for a window of less than 1 token."""
 
     causal: bool = True
-    """True: only keys up to the query itself. False: keys after it too."""
+    """True if a query sees no key after itself; False if it sees later keys too."""
     sliding_window: int | None = None
-    """The window in tokens: only keys less than this far from the query, on each side that it
-    sees."""
+    """The window in tokens, or None for no window: a query sees only keys less than this far from
+    it, on each side that it sees."""
     logical_mask_mod: MaskMod | None = None
-    """A further condition on keys. Its query and key are positions in one request."""
+    """A further condition on keys, whose query and key are positions in one request; None for
+    none."""
 
     def __post_init__(self) -> None:
         if self.sliding_window is not None and self.sliding_window < 1:
@@ -51,7 +53,8 @@ def sliding_window(tokens: int) -> Mask:
 
 
 class MaskTables(Protocol):
-    """The tables that a mask reads, of at least R requests with T tokens: int32, on the device."""
+    """The tables by which a mask finds the position of a token and of a slot, for at least R
+    requests with T tokens: int32, on the device."""
 
     @property
     def doc_ids(self) -> torch.Tensor:
@@ -59,19 +62,21 @@ class MaskTables(Protocol):
 
     @property
     def query_start_loc(self) -> torch.Tensor:
-        """[R + 1]: where each request's tokens start in the step, then where the last one's end."""
+        """[R + 1]: where each request's tokens start in the step, then where the last request's
+        end."""
 
     @property
     def seq_lens(self) -> torch.Tensor:
-        """[R]: tokens of each request, those computed before included."""
+        """[R]: length of each request, tokens computed before included."""
 
     @property
     def decode_offset(self) -> torch.Tensor:
-        """[R]: tokens of each request that were computed before."""
+        """[R]: how many tokens of each request were computed before."""
 
     @property
     def physical_to_logical(self) -> torch.Tensor:
-        """[R, num_gpu_blocks]: the index of each block among the request's pages, or -1."""
+        """[R, num_gpu_blocks]: for each request, the index of each block of the cache among its
+        pages, or -1."""
 
 
 def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
@@ -117,7 +122,7 @@ def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
 
 
 class HasPageLists(Protocol):
-    """The pages that each of G groups of tokens reads. A step may have fewer groups."""
+    """Lists of the pages that each of G groups of tokens reads. A step may have fewer groups."""
 
     @property
     def kv_num_blocks(self) -> torch.Tensor:
@@ -129,7 +134,7 @@ class HasPageLists(Protocol):
 
 
 class AttentionMetadata(Protocol):
-    """The data of a step that a layer reads, whichever builder made it."""
+    """The data of a step that a layer's attention reads, whichever builder made it."""
 
     @property
     def block_mask(self) -> BlockMask:

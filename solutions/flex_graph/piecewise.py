@@ -15,16 +15,16 @@ from .steps.step_runner import StepRunner
 
 
 class CapturedStep(NamedTuple):
-    """The step of one size, in tokens."""
+    """A captured step of one size, which is its number of tokens."""
 
     graphs: list[Graph]
     pieces: StepInPieces
     logits: torch.Tensor
-    """[size, vocab_size]"""
+    """[size, vocab_size]: the logits, which each replay overwrites."""
 
 
 class PiecewiseRunner(StepRunner[CapturedStep]):
-    """A step is num_layers + 1 graphs, with attention between them and metadata before them."""
+    """A runner of num_layers + 1 graphs a step, with attention between and metadata before them."""
 
     def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
         pieces = StepInPieces(self.model, self.inputs.model_inputs(common.num_actual_tokens))

@@ -14,15 +14,15 @@ from .steps.step_runner import StepRunner
 
 
 class CapturedStep(NamedTuple):
-    """The step of one size, in tokens."""
+    """A captured step of one size, which is its number of tokens."""
 
     graph: Graph
     logits: torch.Tensor
-    """[size, vocab_size]"""
+    """[size, vocab_size]: the logits, which each replay overwrites."""
 
 
 class GraphRunner(StepRunner[CapturedStep]):
-    """A step is one graph: its metadata, and all layers with their attention."""
+    """A runner that captures a step as one graph: metadata, and all layers with their attention."""
 
     def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
         graph = current().graph()

@@ -22,12 +22,12 @@ Runner = GraphRunner | PiecewiseRunner
 
 
 class FlexWay(NamedTuple):
-    """The runner and the builder of a variant."""
+    """The classes of a variant's runner and builder."""
 
     runner_class: type[Runner]
     builder_class: type[MetadataBuilder]
     captures: bool = True
-    """True if steps are captured; False runs all steps eagerly."""
+    """True if steps are captured in graphs; False if all steps run eagerly."""
 
 
 WAYS = {
@@ -37,14 +37,14 @@ WAYS = {
     "full": FlexWay(GraphRunner, FlexAttentionMetadataBuilder),
     "mask_once": FlexWay(MaskOnceRunner, FlexAttentionMetadataBuilder),
 }
-""""eager" and "piecewise" build metadata as before the change. "piecewise_built" builds it by the
-new code eagerly, "full" in its graph, and "mask_once" before its graph, only for a batch other than
-the last step's."""
+"""The variants of a step. "eager" and "piecewise" build metadata as before the change.
+"piecewise_built" builds it by the new code eagerly, "full" in its graph, and "mask_once" before its
+graph, only for a batch other than the last step's."""
 VARIANTS = tuple(WAYS)
 
 
 class FlexStep:
-    """A decoder with its KV cache. Its steps can run in each of VARIANTS."""
+    """A decoder with its KV cache, whose steps can run in each of VARIANTS."""
 
     def __init__(
         self,
@@ -78,6 +78,6 @@ class FlexStep:
         return runner
 
     def run(self, batch: ScheduledBatch) -> torch.Tensor:
-        """Queues the step and returns its logits [batch.num_tokens, vocab_size], which the next
-        step overwrites."""
+        """Queues a step that runs the batch and returns its logits [batch.num_tokens, vocab_size],
+        which the next step overwrites."""
         return self.runner.step(batch)

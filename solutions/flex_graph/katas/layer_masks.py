@@ -14,9 +14,9 @@ import torch
 from ..mask import MaskMod
 
 PAGE = 16
-"""Slots of one page of the KV cache."""
+"""Number of slots in one page of the KV cache."""
 Q_BLOCK = 16
-"""Tokens of a step that share one row of the lists: a group."""
+"""Number of consecutive tokens of a step that share one row of the page lists: a group."""
 
 
 class LayerMask(NamedTuple):

@@ -21,7 +21,7 @@ ROUNDS = 10
 def peer_shape(
     config: FlexConfig, cached: tuple[int, ...], max_model_len: int, num_steps: int
 ) -> PeerShape:
-    """Returns the shape of a decoder and the requests that it decodes, in the peer's form."""
+    """Returns a decoder's sizes and the requests that it decodes as the peer's PeerShape."""
     sizes = (
         config.num_layers,
         config.hidden_size,
@@ -41,8 +41,8 @@ def measure_against_peer(
     shape: PeerShape,
     row: Callable[[], object],
 ) -> None:
-    """Prints the time of a step of ours and of the peer's, and writes both to `folder`/NAME.json if
-    a folder is given. `row` queues `shape.num_steps` of our steps."""
+    """Prints the time of one of our steps and of one of the peer's, and writes both to
+    `folder`/NAME.json if a folder is given. `row` queues `shape.num_steps` of our steps."""
     times: dict[str, list[float]] = {"ours": [], "compiled": []}
     row()
     with CompiledPeer(shape) as peer:
@@ -66,6 +66,6 @@ def measure_against_peer(
 
 
 def quartiles(times: list[float]) -> dict[str, float]:
-    """Returns the three quartiles of `times`, by name."""
+    """Returns the three quartiles of `times`, by their names."""
     first, median, third = statistics.quantiles(times, n=4)
     return {"first_quartile_us": first, "median_us": median, "third_quartile_us": third}

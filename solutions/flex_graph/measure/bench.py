@@ -25,28 +25,29 @@ from .against_peer import measure_against_peer, peer_shape
 from .step_limits import measure_limits
 
 STEPS_IN_A_ROW = {True: 3, False: 32}
-"""Number of steps, by whether times are modelled, as in LOOPS and SMALL_LOAD_MS: sim computes every
-step."""
+"""Number of decode steps in a row, if times are modelled (True) or not: sim computes every step.
+LOOPS and SMALL_LOAD_MS have the same keys."""
 LOOPS = {True: 1, False: 6}
 SMALL_LOAD_MS = {True: 5.0, False: benchmark.PROFILED_LOAD_MS}
-"""Milliseconds in which the host can queue a small step under a profiler."""
+"""Milliseconds for which the device is kept busy before a small step, so that the host can queue
+the step under a profiler."""
 LLAMA_BYTES = 24 * 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlexWorkload(FlexConfig):
-    """A model, and the requests that it decodes: one token of each in every step."""
+    """A model's sizes, and the requests that it decodes: one token of each in every step."""
 
     cached: tuple[int, ...]
-    """Tokens of each request in the cache before the first step."""
+    """Number of tokens of each request that are in the cache before the first step."""
     num_gpu_blocks: int
     q_block: int = 16
-    """Query tokens that share a list of pages."""
+    """Number of consecutive tokens that share a list of pages."""
 
     @classmethod
     def narrow(cls) -> FlexWorkload:
-        """Returns a model as deep as the small one, and narrow enough for sim to compute in a
-        moment."""
+        """Returns a workload of 4 requests, with a model as deep as the small one, and narrow
+        enough for sim to compute in a moment."""
         narrow = replace(FlexConfig.tiny(), num_layers=FlexConfig.small().num_layers)
         return cls(**asdict(narrow), cached=(5, 12, 20, 40), num_gpu_blocks=64)
 
@@ -56,8 +57,9 @@ class FlexWorkload(FlexConfig):
 
     @classmethod
     def llama_3_8b(cls) -> FlexWorkload:
-        """Returns 8 requests of 512 to 1024 tokens, and a cache with room for many more. All steps
-        are decode steps, in which no two tokens share a page."""
+        """Returns a workload of 8 requests of 512 to 960 tokens for Llama-3-8B's shape, and a cache
+        with room for many more. All its steps are decode steps, in which no two tokens share a
+        page."""
         cached, config = tuple(range(512, 1024, 64)), asdict(FlexConfig.llama_3_8b())
         return cls(**config, cached=cached, num_gpu_blocks=4096, q_block=ALONE)
 
@@ -72,7 +74,7 @@ class FlexWorkload(FlexConfig):
         )
 
     def batches(self, num_steps: int) -> list[ScheduledBatch]:
-        """Returns consecutive decode steps, each with one token of every request."""
+        """Returns the batches of consecutive decode steps, each with one token of every request."""
         requests = Requests(self.limits(), vocab_size=self.vocab_size)
         return [
             requests.batch([range(length + step, length + step + 1) for length in self.cached])
@@ -101,7 +103,8 @@ def main(arguments: list[str] | None = None) -> None:
 def compare_with_peer(
     accelerator: Accelerator, workload: FlexWorkload, folder: Path | None
 ) -> None:
-    """Measures steps of `workload` in one graph, beside a compiled PyTorch model's."""
+    """Measures steps of `workload` in one graph, beside those of a compiled PyTorch model, and
+    prints both times."""
     variants = Variants(workload, accelerator)
     variants.ready("full")
     shape = peer_shape(
@@ -125,8 +128,8 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, FlexWorkl
 def measure(
     accelerator: Accelerator, workload: FlexWorkload, runs: int, advance: Advance
 ) -> dict[str, dict[str, StepInARowCost]]:
-    """Returns, under "decode" and by variant, the cost of a step by itself and in a row of
-    steps."""
+    """Returns, under "decode" and by variant, the cost of a step: measured by itself, and in a row
+    of steps."""
     variants = Variants(workload, accelerator)
     costs, _ = benchmark.measure_step(accelerator, variants.steps(), runs, advance)
     times: dict[str, list[float]] = {name: [] for name in VARIANTS}
@@ -143,7 +146,7 @@ def measure(
 
 
 class Variants:
-    """One model, and the same batches for all variants."""
+    """One model and its batches, for measuring all variants on the same work."""
 
     def __init__(self, workload: FlexWorkload, accelerator: Accelerator) -> None:
         self.batches = workload.batches(STEPS_IN_A_ROW[accelerator.modelled])
@@ -151,12 +154,12 @@ class Variants:
         self.step = FlexStep(workload, workload.limits(), accelerator.device, capture_sizes=sizes)
 
     def steps(self) -> dict[str, Callable[[], benchmark.Step]]:
-        """Returns, by variant, a function to call before its step is measured; it returns the
-        step."""
+        """Returns, by variant, a function that switches to the variant and returns the step to
+        measure."""
         return {name: partial(self.ready, name) for name in VARIANTS}
 
     def ready(self, variant: str) -> benchmark.Step:
-        """Switches to a variant and returns its first step."""
+        """Switches to a variant and returns its first step, as a function to call."""
         self.step.use(variant)
         return partial(self.step.run, self.batches[0])
 

@@ -22,7 +22,7 @@ GRAPH_WARM_UPS = 3
 
 
 class PeerShape(NamedTuple):
-    """A decoder's shape, and the requests that it decodes."""
+    """A decoder's sizes, and the requests that it decodes."""
 
     num_layers: int
     hidden_size: int
@@ -32,7 +32,7 @@ class PeerShape(NamedTuple):
     head_size: int
     vocab_size: int
     cached: tuple[int, ...]
-    """Tokens of each request before the first step."""
+    """Number of tokens of each request before the first step."""
     max_model_len: int
     num_steps: int
     """Number of decode steps in a row."""
@@ -69,7 +69,7 @@ class CompiledPeer:
         self._complaints.close()
 
     def step_us(self) -> float:
-        """Returns the microseconds of one step of a row, measured now."""
+        """Returns the microseconds per step of a row of steps, which the process measures now."""
         return float(self._answer("\n"))
 
     def _answer(self, line: str) -> str:
@@ -81,8 +81,8 @@ class CompiledPeer:
 
 
 class StaticDecoder:
-    """A decoder with random weights and contiguous caches [requests, KV heads, max_model_len, head
-    size]."""
+    """A decoder in plain PyTorch, with random weights and contiguous caches [requests, KV heads,
+    max_model_len, head size]."""
 
     def __init__(self, shape: PeerShape, device: str) -> None:
         self.shape, requests = shape, len(shape.cached)
@@ -118,7 +118,7 @@ class StaticDecoder:
         self.places = torch.arange(shape.max_model_len, device=device)
 
     def step(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Returns the logits [requests, vocabulary] of one token of each request; `ids` and
+        """Returns the logits [requests, vocabulary] after one token of each request; `ids` and
         `positions` are int64 [requests]. The heads that share a key are the rows of one query,
         which is the fastest way to call the attention."""
         heads, kv_heads, size = self.shape.num_heads, self.shape.num_kv_heads, self.shape.head_size

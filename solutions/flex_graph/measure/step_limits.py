@@ -24,18 +24,19 @@ from ..tables.direct_build import build_by_operators
 
 NAME = "flex_graph_limits"
 REQUESTS, BLOCKS = 256, 1024
-"""Size of the metadata that is built: one token of each request, and this many pages per
-request."""
+"""Size of the batch whose metadata is built: number of requests, with one token each, and of pages
+per request."""
 BLOCK, PROGRAMS = 4096, 132 * 8
 LOAD_MS = 5.0
-"""Milliseconds, longer than the host needs to queue what is measured."""
+"""Milliseconds of work queued before a measured call, longer than the host needs to queue the
+call."""
 RUNS = 21
 
 
 def measure_limits(accelerator: Accelerator, console: Console, folder: Path | None) -> None:
-    """Prints how long reading the weights and building metadata take, and writes it to
-    `folder`/NAME.json if a folder is given. Without a large enough GPU it prints that it measures
-    nothing."""
+    """Prints how long it takes to read the weights of Llama-3-8B once and to build a step's
+    metadata, and writes it to `folder`/NAME.json if a folder is given. Without a large enough GPU
+    it prints that it measures nothing."""
     weights = FlexConfig.llama_3_8b().weight_bytes
     if not fits(accelerator, 2 * weights):
         console.print("The limits of a step are measured on a GPU with 32 GB or more.")
@@ -64,7 +65,8 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
 
 
 def read_once_us(accelerator: Accelerator, nbytes: int) -> float:
-    """Returns the device time in µs to read `nbytes`, which is far more than an L2 cache holds."""
+    """Returns the device time in µs to read `nbytes` bytes once, far more than an L2 cache
+    holds."""
     num_blocks = nbytes // (4 * BLOCK)
     numbers = torch.zeros(num_blocks * BLOCK, dtype=torch.int32, device=accelerator.device)
     seen = torch.zeros(PROGRAMS, dtype=torch.int32, device=accelerator.device)
@@ -85,7 +87,7 @@ def read_once_kernel(numbers, seen, num_blocks, BLOCK: tl.constexpr):
 
 
 def build_limits() -> Limits:
-    """Returns limits for the metadata that is built: exactly as large as its batch."""
+    """Returns limits exactly as large as the batch whose metadata is built."""
     return Limits(
         max_num_seqs=REQUESTS,
         max_num_batched_tokens=REQUESTS,
@@ -95,8 +97,8 @@ def build_limits() -> Limits:
 
 
 def build_us(accelerator: Accelerator, by_operators: bool = False) -> float:
-    """Returns the device time in µs of one build, by our kernels or by PyTorch's operators. Every
-    block moves to another request or place in each build."""
+    """Returns the device time in µs of one build of the metadata, by our kernels or by PyTorch's
+    operators. Every block moves to another request or place in each build."""
     limits, device = build_limits(), accelerator.device
     builder = FlexAttentionMetadataBuilder(limits, device)
     ones = torch.arange(REQUESTS + 1, dtype=torch.int32, device=device)
@@ -123,14 +125,15 @@ def build_us(accelerator: Accelerator, by_operators: bool = False) -> float:
 
 
 def _shuffled_blocks(limits: Limits, device: torch.device) -> torch.Tensor:
-    """Returns [REQUESTS, BLOCKS] int32: each block belongs to one request."""
+    """Returns a block table of all blocks in random order, [REQUESTS, BLOCKS] int32: each block
+    belongs to one request."""
     blocks = torch.randperm(limits.num_gpu_blocks - 1, device=device).add_(1)
     return blocks.to(torch.int32).view(REQUESTS, BLOCKS)
 
 
 def _device_us(accelerator: Accelerator, call: Callable[[], object]) -> float:
-    """Returns the median device time of a call in µs. A load is queued before the call, so that no
-    launch is late."""
+    """Returns the median device time of `call` in µs. A load is queued before it, so that no launch
+    is late."""
     call()
     times = []
     for _ in range(RUNS):

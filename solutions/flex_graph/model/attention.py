@@ -12,13 +12,13 @@ from ..steps.inputs import ModelInputs
 
 
 class FlexAttention(CachedAttention):
-    """An attention layer that gets all it knows of a step as arguments of `forward`."""
+    """An attention layer that gets all that it knows of a step as arguments of `forward`."""
 
     def forward(
         self, qkv: torch.Tensor, inputs: ModelInputs, metadata: AttentionMetadata
     ) -> torch.Tensor:
-        """Returns [T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) *
-        head_size], whose queries are rotated in place."""
+        """Returns the output, [T, num_heads * head_size], for `qkv` [T, (num_heads + 2 *
+        num_kv_heads) * head_size], whose queries are rotated in place."""
         queries = self.turned_queries(qkv, inputs.positions, inputs.slot_mapping)
         key, value = self.cache.as_heads()
         block_mask = metadata.block_mask

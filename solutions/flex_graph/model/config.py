@@ -11,11 +11,12 @@ from solutions.common.decoder.shape import DecoderConfig
 
 @dataclass(frozen=True, kw_only=True)
 class FlexConfig(DecoderConfig):
-    """A decoder's shape, and how far its layers see. Raises ValueError for an impossible shape."""
+    """The sizes of a decoder, and how far its layers see. Raises ValueError for an impossible
+    shape."""
 
     windows: tuple[int | None, ...] = (None,)
-    """Window sizes: layer i sees windows[i % len(windows)] tokens, its own included; None is all
-    tokens."""
+    """Window sizes in tokens: layer i sees windows[i % len(windows)] tokens, its own included; None
+    is all tokens."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -26,8 +27,8 @@ class FlexConfig(DecoderConfig):
 
     @classmethod
     def tiny(cls) -> FlexConfig:
-        """Returns a model that takes a fraction of a second on sim, and is exact enough to compare
-        numbers."""
+        """Returns the sizes of a model that takes a fraction of a second on sim, in float32 so that
+        numbers can be compared."""
         return cls(
             num_layers=2,
             hidden_size=32,
@@ -41,7 +42,8 @@ class FlexConfig(DecoderConfig):
 
     @classmethod
     def small(cls) -> FlexConfig:
-        """Returns a model so small that on a GPU the host is the bottleneck of a decode step."""
+        """Returns the sizes of a model so small that on a GPU the host is the bottleneck of a
+        decode step."""
         return cls(
             num_layers=12,
             hidden_size=768,
@@ -54,7 +56,7 @@ class FlexConfig(DecoderConfig):
 
     @classmethod
     def llama_3_8b(cls) -> FlexConfig:
-        """Returns the shape of Llama-3-8B: 16 GB of weights."""
+        """Returns the sizes of Llama-3-8B, with 16 GB of weights."""
         return cls(
             num_layers=32,
             hidden_size=4096,
@@ -66,5 +68,5 @@ class FlexConfig(DecoderConfig):
         )
 
     def window_of_layer(self, index: int) -> int | None:
-        """Returns the tokens that layer `index` sees, or None for all."""
+        """Returns how many tokens layer `index` sees, its own included, or None for all."""
         return self.windows[index % len(self.windows)]

@@ -20,7 +20,7 @@ from .config import FlexConfig
 
 class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
     """A decoder with weights from config.seed, made on the device, and a KV cache for each layer.
-    It reads its metadata by layer name, as a layer of vLLM reads its forward context."""
+    It looks up its metadata by layer name, as a layer of vLLM reads its forward context."""
 
     def __init__(self, config: FlexConfig, limits: Limits, device: torch.device) -> None:
         self.config = config
@@ -40,7 +40,8 @@ class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
         self, inputs: ModelInputs, attn_metadata: Mapping[str, AttentionMetadata]
     ) -> torch.Tensor:
         """Returns the logits after each token, [T, vocab_size], and writes the tokens' keys and
-        values to the layers' caches. `attn_metadata` is by layer name, for the same T tokens."""
+        values to the layers' caches. `attn_metadata` has the metadata of each layer by its name,
+        for the same T tokens."""
         hidden = self.begin(inputs)
         for name, layer in self.layers.items():
             qkv = layer.before_attention(hidden)
@@ -49,10 +50,10 @@ class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
         return self.finish(hidden)
 
     def begin(self, inputs: ModelInputs) -> Hidden:
-        """Returns the first layer's input: the embeddings of the tokens."""
+        """Returns the input of the first layer: the embeddings of the tokens."""
         return Hidden(F.embedding(inputs.token_ids, self.embedding), None)
 
 
 def mask_of_window(window: int | None) -> Mask:
-    """Returns the causal mask over `window` tokens; None is all tokens."""
+    """Returns the causal mask with a window of `window` tokens; None is no window."""
     return CAUSAL if window is None else sliding_window(window)

@@ -15,18 +15,18 @@ from .model import Decoder
 
 
 class Unattended(NamedTuple):
-    """The output of the piece before an attention."""
+    """The output of the piece that ends where a layer's attention begins."""
 
     hidden: Hidden
-    """The hidden states to which the next piece adds the attention's output."""
+    """The layer's hidden states, to which the next piece adds the attention's output."""
     qkv: torch.Tensor
     """[size, (num_heads + 2 * num_kv_heads) * head_size]: the attention's input."""
 
 
 class StepInPieces:
-    """The pieces of a step of `size` rows, one more than there are layers, and the tensors between
-    them. These stay at one address for as long as this object lives, so that graphs can contain the
-    pieces."""
+    """The pieces of a step of `size` rows, one more than there are layers, and the tensors that
+    pass from piece to piece. These stay at one address for as long as this object lives, so that
+    graphs can contain the pieces."""
 
     logits: torch.Tensor
     """[size, vocab_size]: the output of the last piece."""
@@ -40,7 +40,8 @@ class StepInPieces:
         self.attended = torch.zeros(shape, dtype=model.config.dtype, device=inputs.token_ids.device)
 
     def run(self) -> Iterator[None]:
-        """Runs one piece each time the generator is resumed, len(model.layers) + 1 in all."""
+        """Yields once after each piece that it runs, len(model.layers) + 1 times. The caller runs
+        the layer's attention in between."""
         hidden = self.model.begin(self.inputs)
         for name, layer in self.model.layers.items():
             qkv = layer.before_attention(hidden)
@@ -51,8 +52,9 @@ class StepInPieces:
         yield
 
     def attend(self, name: str, num_tokens: int, metadata: AttentionMetadata) -> None:
-        """Runs a layer's attention on the first `num_tokens` rows and writes the result for the
-        next piece. Rows that pad the batch have no attention, and their results are not read."""
+        """Runs the attention of layer `name` on the first `num_tokens` rows and writes its output
+        for the next piece. Rows that pad the batch have no attention, and their results are not
+        read."""
         inputs = ModelInputs(*(tensor[:num_tokens] for tensor in self.inputs))
         qkv = self.unattended[name].qkv[:num_tokens]
         attended = self.model.layers[name].attention.forward(qkv, inputs, metadata)

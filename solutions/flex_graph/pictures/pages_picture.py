@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 WIDTH = 760
 LEFT, RIGHT = 96, 744
-"""Left and right end of the drawing, which is to the right of the rows' names."""
+"""Left and right end of the drawing in CSS pixels. The rows' names are to the left of it."""
 TABLES_TOP, CACHE_TOP, TOKENS_TOP, LISTS_TOP = 34, 136, 216, 254
 ROW = 28
 NULL, NOBODY = "#c4ccd4", "#eef1f4"
-"""The colours of block 0, and of everything that belongs to no request."""
+"""Colours of block 0, and of blocks and tokens that belong to no request."""
 PAGE = 16
 NUM_BLOCKS, PAGES_PER_SEQ = 16, 5
 MOST_TOKENS = 48
@@ -39,21 +39,22 @@ CELL = (RIGHT - LEFT) / NUM_BLOCKS
 
 @dataclass(frozen=True)
 class PagesPicture:
-    """A picture of up to three requests of at most 80 tokens each, in a cache of 16 blocks of 16
-    tokens."""
+    """A picture of a step: where its requests have their pages in the cache, and which pages each
+    group of tokens reads. It has up to three requests of at most 80 tokens each, and a cache of 16
+    blocks of 16 tokens."""
 
     seq_lens: Sequence[int]
     """Tokens of each request, the new ones included."""
     query_lens: Sequence[int]
-    """New tokens of each request; 0 for a request that is not in the step. 1 to 48 in all."""
+    """New tokens of each request, 1 to 48 in all; 0 for a request that is not in the step."""
     order: int = 0
-    """A seed for the order of the blocks."""
+    """The seed by which blocks are shuffled."""
     mask: Mask = CAUSAL
 
     @property
     def text(self) -> str:
-        """The block tables, the owner and page of each block of the cache, and the lists of the
-        groups."""
+        """The picture as text: the block tables, the owner and page of each block of the cache, and
+        the pages that each group reads."""
         lines = [self.title]
         for request, (length, new) in enumerate(zip(self.seq_lens, self.query_lens, strict=True)):
             own = " ".join(map(str, self.pages_of(request)))
@@ -105,13 +106,13 @@ class PagesPicture:
 
     @cached_property
     def requests(self) -> list[int]:
-        """The request of each token."""
+        """The index of each token's request."""
         return np.repeat(np.arange(len(self.query_lens)), self.query_lens).tolist()
 
     @cached_property
     def block_table(self) -> np.ndarray:
-        """[R, PAGES_PER_SEQ] int32: no block is in two rows, except in the garbage after the
-        lengths."""
+        """[R, PAGES_PER_SEQ] int32: the blocks of each request, in order, then garbage. No block is
+        in two rows, except in the garbage."""
         random = np.random.default_rng(self.order)
         table = random.permutation(np.arange(1, NUM_BLOCKS, dtype=np.int32))
         table = table[: len(self.seq_lens) * PAGES_PER_SEQ].reshape(-1, PAGES_PER_SEQ)
@@ -124,7 +125,7 @@ class PagesPicture:
 
     @cached_property
     def logical(self) -> np.ndarray:
-        """[R, NUM_BLOCKS]: the index of each block among the request's pages, or -1."""
+        """[R, NUM_BLOCKS]: for each request, the index of each block among its pages, or -1."""
         seq_lens = torch.tensor(self.seq_lens, dtype=torch.int32)
         table = torch.from_numpy(self.block_table)
         return physical_to_logical_mapping(table, seq_lens, PAGE, NUM_BLOCKS).numpy()
@@ -141,7 +142,7 @@ class PagesPicture:
 
     @cached_property
     def lists(self) -> list[list[int]]:
-        """The pages of each group, without the -1 after them."""
+        """The pages that each group of tokens reads, without the -1 after them."""
         starts = np.concatenate([[0], np.cumsum(self.query_lens)]).astype(np.int32)
         counts, indices = kv_blocks(
             torch.from_numpy(self.block_table),

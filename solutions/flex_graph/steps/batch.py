@@ -12,19 +12,21 @@ from .limits import Limits
 
 @dataclass(frozen=True)
 class CommonAttentionMetadata:
-    """The R requests of a step, in the order of their tokens. Requests without tokens, which pad
-    the batch, come last. Tensors are int32 on the device."""
+    """The R requests of a step, in the order of their tokens, as a runner passes them to the
+    builders. Requests without tokens, which pad the batch, come last. Tensors are int32 on the
+    device."""
 
     query_start_loc: torch.Tensor
-    """[R + 1]: where each request's tokens start, then where the last one's end."""
+    """[R + 1]: where each request's tokens start in the step, then where the last request's end."""
     seq_lens: torch.Tensor
-    """[R]: tokens that were computed before, and those of this step. 0 for padding."""
+    """[R]: length of each request, its tokens computed before and those of this step. 0 for
+    padding."""
     block_table: torch.Tensor
     """[R, C]: the pages of each request, in order, then garbage."""
     num_actual_tokens: int
-    """Rows of the step, those that pad it to a captured size included."""
+    """Number of tokens of the step, those that pad it to a captured size included."""
     max_seq_len: int
-    """An upper bound of seq_lens; all requests may be shorter."""
+    """An upper bound of seq_lens, which no request need reach."""
 
 
 def check_batch(common: CommonAttentionMetadata, limits: Limits, device: torch.device) -> None:

@@ -17,13 +17,14 @@ from .scheduled import ScheduledBatch
 
 
 class ModelInputs(NamedTuple):
-    """Inputs of the model, [T] int32 each; T is at least the number of tokens of the batch."""
+    """Inputs of the model, [T] int32 each: a number for each token. T is at least the number of
+    tokens of the batch."""
 
     token_ids: torch.Tensor
     positions: torch.Tensor
     slot_mapping: torch.Tensor
-    """The slot of each token; -1 for a token that pads the batch, whose key and value are not
-    stored."""
+    """The slot of the KV cache for each token's key and value; -1 for a token that pads the batch,
+    whose key and value are not stored."""
 
 
 class StepInputs:
@@ -44,7 +45,7 @@ class StepInputs:
         vocab_size: int | None = None,
         steps_in_flight: int = 2,
     ) -> None:
-        """Allocates the inputs. If `vocab_size` is given, token ids are checked too.
+        """Allocates the tensors. If `vocab_size` is given, `upload` checks token ids too. Up to
         `steps_in_flight` steps may be queued before an upload waits for the first of them."""
         self.limits, self.vocab_size = limits, vocab_size
         tokens, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
@@ -78,7 +79,7 @@ class StepInputs:
         self._table_ring.upload(rows, self.block_table[: len(rows)])
 
     def model_inputs(self, num_tokens: int) -> ModelInputs:
-        """Returns views of the model's inputs for the first `num_tokens` tokens."""
+        """Returns the model's inputs for the first `num_tokens` tokens, as views."""
         return ModelInputs(
             self.token_ids[:num_tokens],
             self.positions[:num_tokens],
@@ -86,8 +87,8 @@ class StepInputs:
         )
 
     def common(self, num_tokens: int, max_seq_len: int) -> CommonAttentionMetadata:
-        """Returns the batch with all max_num_seqs rows, for a step of `num_tokens`, padding
-        included."""
+        """Returns the uploaded batch with all max_num_seqs rows, for a step of `num_tokens` tokens,
+        padding included."""
         return CommonAttentionMetadata(
             query_start_loc=self.query_start_loc,
             seq_lens=self.seq_lens,

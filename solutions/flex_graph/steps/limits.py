@@ -12,13 +12,13 @@ from solutions.common.host_integers import is_integer
 from solutions.common.shown import shown
 
 BLOCK_SIZES = (16, 32, 64, 128)
-"""Numbers of tokens in a page, or in a group, for which FlexAttention has a tile."""
+"""Allowed numbers of tokens of a page, and of a group: FlexAttention has a tile for them."""
 ALONE = 1
 """A `q_block` of one token: each token has its own list of pages, and its own place in the batch
 that FlexAttention is called with. Tokens of other requests then cost it nothing, but tokens of one
 request each read its pages again. Use it for steps that decode."""
 MOST_SLOTS = 2**31 - 1
-"""The most slots, since they are numbered in int32."""
+"""The most slots of a KV cache, since they are numbered in int32."""
 LARGEST_CAPTURE = 256
 """The largest of the default capture sizes, in tokens: a larger step keeps the device busy while
 the host launches it."""
@@ -32,7 +32,7 @@ class Limits:
     """
 
     max_num_seqs: int
-    """Requests of one step."""
+    """The most requests of one step."""
     max_num_batched_tokens: int
     """Tokens of one step, of all its requests."""
     max_model_len: int
@@ -40,7 +40,7 @@ class Limits:
     num_gpu_blocks: int
     """Pages of the KV cache. Block 0 is the null block, which belongs to no request."""
     block_size: int = 16
-    """Tokens of a page."""
+    """Number of tokens of a page."""
     q_block: int = 16
     """Query tokens of a group, which share one list of pages; ALONE for groups of one."""
 
@@ -86,8 +86,8 @@ class Limits:
 
 
 def default_capture_sizes(limits: Limits, largest: int = LARGEST_CAPTURE) -> tuple[int, ...]:
-    """Returns 1, 2, 4, 8, 16, 24, 32, … and the most tokens of a step, or `largest` if that is
-    less."""
+    """Returns the sizes of steps to capture by default, in tokens: 1, 2, 4, 8, 16, 24, 32, … up to
+    the most tokens of a step, or up to `largest` if that is less."""
     last = min(limits.max_num_batched_tokens, largest)
     return tuple(sorted({size for size in (1, 2, 4, *range(8, last, 8)) if size < last} | {last}))
 
@@ -95,8 +95,8 @@ def default_capture_sizes(limits: Limits, largest: int = LARGEST_CAPTURE) -> tup
 def checked_capture_sizes(
     sizes: Iterable[int], limits: Limits, most: str = "max_num_batched_tokens"
 ) -> tuple[int, ...]:
-    """Returns the sizes without repetition, ascending. Raises ValueError for a size that no step
-    can have; `most` names the limit."""
+    """Returns the capture sizes without repetition, ascending. Raises ValueError for a size that no
+    step can have; `most` is the name of the field of `limits` that bounds them."""
     largest = getattr(limits, most)
     for size in (sizes := list(sizes)):
         if not is_integer(size) or not 1 <= size <= largest:
@@ -108,6 +108,6 @@ def checked_capture_sizes(
 
 
 def size_for(num_tokens: int, ascending_sizes: Sequence[int]) -> int | None:
-    """Returns the smallest size that holds `num_tokens`, or None if none does."""
+    """Returns the smallest of the sizes that holds `num_tokens` tokens, or None if none does."""
     place = bisect_left(ascending_sizes, num_tokens)
     return ascending_sizes[place] if place < len(ascending_sizes) else None

@@ -40,7 +40,7 @@ class MaskOnceRunner(GraphRunner):
     def _metadata(
         self, common: CommonAttentionMetadata, for_capture: bool = False
     ) -> dict[str, AttentionMetadata]:
-        """Overwrites the metadata of the last batch, so that no graph is valid for that batch any
-        more."""
+        """Builds the metadata of each layer, over that of the last batch, so that no graph is valid
+        for the last batch any more."""
         self._built_for = None
         return super()._metadata(common, for_capture)

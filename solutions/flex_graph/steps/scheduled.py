@@ -13,30 +13,34 @@ from .limits import Limits
 
 @dataclass(frozen=True)
 class ScheduledBatch:
-    """R requests, in the order of their tokens. All arrays are integers on the host."""
+    """A step's batch of R requests on the host, in the order of their tokens. All arrays are
+    integers."""
 
     token_ids: np.ndarray
-    """[num_tokens]: the tokens of the first request, then those of the next one, and so on."""
+    """[num_tokens]: the token ids of the first request, then those of the next one, and so on."""
     query_lens: np.ndarray
-    """[R]: tokens in this step; 0 for requests that pad the batch, which come last."""
+    """[R]: how many tokens each request runs in this step; 0 for requests that pad the batch, which
+    come last."""
     seq_lens: np.ndarray
-    """[R]: tokens that were computed before, and those of this step. 0 for padding."""
+    """[R]: length of each request, its tokens computed before and those of this step. 0 for
+    padding."""
     block_table: np.ndarray
-    """[R, C]: the blocks of each request, in order, then anything."""
+    """[R, C]: the blocks of each request, in order, then arbitrary integers."""
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of this step, of all requests."""
+        """Number of tokens that this step runs, of all requests."""
         return len(self.token_ids)
 
     @property
     def max_seq_len(self) -> int:
-        """Tokens of the longest request, those computed before included."""
+        """Length of the longest request in tokens, those computed before included."""
         return int(self.seq_lens.max(initial=0))
 
     @cached_property
     def query_start_loc(self) -> np.ndarray:
-        """[R + 1] int32: where each request's tokens start, then where the last one's end."""
+        """[R + 1] int32: where each request's tokens start in the batch, then where the last
+        request's end."""
         starts = np.zeros(len(self.query_lens) + 1, np.int32)
         np.cumsum(self.query_lens, out=starts[1:])
         return starts
@@ -49,7 +53,7 @@ class ScheduledBatch:
         return positions.astype(np.int32)
 
     def slot_mapping(self, block_size: int) -> np.ndarray:
-        """Returns the slot for each token's key and value, [num_tokens] int32."""
+        """Returns the slot of the KV cache for each token's key and value, [num_tokens] int32."""
         requests = np.repeat(np.arange(len(self.query_lens)), self.query_lens)
         page, place = np.divmod(self.positions, block_size)
         return (self.block_table[requests, page] * np.int64(block_size) + place).astype(np.int32)
@@ -152,8 +156,8 @@ class ScheduledBatch:
             )
 
     def _check_slots(self, limits: Limits) -> None:
-        """Raises ValueError if two tokens are written to one slot. Requests may share blocks that
-        they only read."""
+        """Raises ValueError if two tokens would be written to one slot. Requests may share blocks
+        that they only read."""
         slots = self.slot_mapping(limits.block_size)
         order = np.argsort(slots, kind="stable")
         if (place := _first(np.diff(slots[order]) == 0)) is not None:
@@ -175,5 +179,5 @@ class ScheduledBatch:
 
 
 def _first(is_wrong: np.ndarray) -> int | None:
-    """Returns the index of the first True, or None."""
+    """Returns the index of the first True in `is_wrong`, or None if there is no True."""
     return int(np.argmax(is_wrong)) if is_wrong.any() else None

@@ -25,24 +25,26 @@ from .scheduled import ScheduledBatch
 
 
 class MetadataBuilder(Protocol):
-    """An attention backend as a runner sees it. A builder lives as long as its runner."""
+    """A builder of a step's metadata for the layers with one mask, as a runner calls it. It lives
+    as long as its runner."""
 
     def __init__(self, limits: Limits, device: torch.device, mask: Mask) -> None: ...
 
     def build(self, common: CommonAttentionMetadata) -> AttentionMetadata:
-        """Returns the data that the layers read in this step."""
+        """Returns the metadata that the layers read in this step."""
 
     def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> AttentionMetadata:
-        """Does the same for a graph, which is replayed with batches of other lengths."""
+        """Returns the metadata that a captured graph reads, which is replayed with batches of other
+        lengths."""
 
 
 Capture = TypeVar("Capture")
 
 
 class StepRunner(ABC, Generic[Capture]):
-    """Runs steps. After `capture_model` a step replays the smallest graph that holds its tokens; if
-    there is none, it runs eagerly. Layers with the same mask share one builder. A `Capture` is all
-    that belongs to one size: one graph or several."""
+    """A runner of a model's steps. After `capture_model` a step replays the smallest graph that
+    holds its tokens; if there is none, it runs eagerly. Layers with the same mask share one
+    builder. A `Capture` is all that was captured for one size: one graph or several."""
 
     def __init__(
         self,
@@ -61,10 +63,11 @@ class StepRunner(ABC, Generic[Capture]):
         self.builders = {mask: builder_class(limits, device, mask) for mask in masks}
         self.captured: dict[int, Capture] = {}
         self.capture_error: Exception | None = None
-        """The error because of which some sizes have no graph, or None."""
+        """The error that stopped the last `capture_model`, so that some sizes have no graph; None
+        if there was none."""
 
     def capture_model(self) -> None:
-        """Captures the sizes that have no graph yet, the largest first.
+        """Captures a step of each capture size that has no graph yet, the largest first.
 
         A failure doesn't end serving: it is reported as a warning and stored as `capture_error`.
         The graphs captured so far stay in use, larger steps run eagerly, and another call tries
@@ -89,7 +92,8 @@ class StepRunner(ABC, Generic[Capture]):
                 return
 
     def step(self, batch: ScheduledBatch) -> torch.Tensor:
-        """Returns the logits [batch.num_tokens, vocab_size], which the next step overwrites.
+        """Runs a step and returns its logits [batch.num_tokens, vocab_size], which the next step
+        overwrites.
 
         Raises ValueError, before anything is changed, for a batch that the limits or the vocabulary
         rule out, and for a batch without tokens.
@@ -103,14 +107,15 @@ class StepRunner(ABC, Generic[Capture]):
         return self._replay(self.captured[size], batch)[: batch.num_tokens]
 
     def _refuse_during_a_capture(self) -> None:
-        """Raises CaptureError inside another capture, by a capture of work that does no harm. So
-        the warm-up, whose work would be recorded there, doesn't begin."""
+        """Raises CaptureError if a graph is being captured, by trying to capture work that does no
+        harm. So the warm-up, whose work would be recorded in that graph, doesn't begin."""
         with current().graph().capture():
             self.inputs.slot_mapping.fill_(-1)
 
     def _warmup_and_capture(self, num_tokens: int, profile_seq_lens: int) -> None:
-        """Warms up and captures with the same shapes and lengths: the warm-up compiles all kernels
-        of the capture, in which nothing can be compiled."""
+        """Runs a step of `num_tokens` tokens eagerly, and then captures it with the same shapes and
+        lengths: the warm-up compiles all kernels of the capture, in which nothing can be
+        compiled."""
         self.inputs.upload(profile_batch(num_tokens, profile_seq_lens, self.limits))
         # Those blocks may have the keys and values of other requests.
         self.inputs.slot_mapping.fill_(-1)
@@ -124,14 +129,15 @@ class StepRunner(ABC, Generic[Capture]):
 
     @abstractmethod
     def _replay(self, captured: Capture, batch: ScheduledBatch) -> torch.Tensor:
-        """Returns [size, vocab_size]; the first batch.num_tokens rows are the batch's."""
+        """Replays a captured step for `batch`, which is uploaded, and returns the logits [size,
+        vocab_size]; the first batch.num_tokens rows are the batch's."""
 
     def _run_eagerly(self, batch: ScheduledBatch) -> torch.Tensor:
         return self._forward(batch.num_tokens, self._metadata(self._common_of(batch)))
 
     def _common_of(self, batch: ScheduledBatch) -> CommonAttentionMetadata:
-        """Returns the batch for the builders, without rows that pad it: only a graph needs
-        these."""
+        """Returns the uploaded batch as the builders take it, without rows that pad it: only a
+        graph needs these."""
         common = self.inputs.common(batch.num_tokens, batch.max_seq_len)
         num_reqs = len(batch.query_lens)
         return replace(
@@ -162,10 +168,12 @@ class StepRunner(ABC, Generic[Capture]):
 
 
 class ProfileBatch(ScheduledBatch):
-    """A batch whose requests all share the same blocks, to which nothing is written."""
+    """A batch for a warm-up, whose requests all have the same blocks, to which nothing is
+    written."""
 
     def _check_slots(self, limits: Limits) -> None:
-        """Allows every batch, since its slots are not used."""
+        """Accepts every batch, even with two tokens in one slot, since nothing is written to the
+        slots."""
 
 
 def profile_batch(num_tokens: int, seq_len: int, limits: Limits) -> ScheduledBatch:

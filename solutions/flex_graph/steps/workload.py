@@ -12,13 +12,13 @@ from .limits import Limits
 from .scheduled import ScheduledBatch
 
 ANY_VOCABULARY = 64
-"""The smallest vocabulary of any model here: lower token ids are valid in all of them."""
+"""Size of the smallest vocabulary of any model here: token ids below it are valid in all models."""
 
 
 class Requests:
-    """Requests 0, 1, 2, …. A request's tokens follow from the seed alone. It gets blocks when its
-    length needs them, in an order as after a long time of serving. Another seed gives other
-    requests, in other blocks of the same cache."""
+    """A source of batches of requests 0, 1, 2, …. A request's tokens follow from the seed alone. It
+    gets blocks when its length needs them, in an order as after a long time of serving. Another
+    seed gives other requests, in other blocks of the same cache."""
 
     def __init__(self, limits: Limits, seed: int = 0, vocab_size: int = ANY_VOCABULARY) -> None:
         self.limits, self.seed, self.vocab_size = limits, seed, vocab_size
@@ -27,9 +27,9 @@ class Requests:
         self.blocks: dict[int, list[int]] = {}
 
     def batch(self, scheduled: Sequence[range] | Mapping[int, range]) -> ScheduledBatch:
-        """Returns a step of these positions of each request, by request number. Requests without
-        positions are left out, and rows are in the order given. After a request's blocks its table
-        has garbage: blocks of other requests, and numbers that are no block.
+        """Returns the batch of a step that runs these positions of each request, by request number.
+        Requests without positions are left out, and rows are in the order given. After a request's
+        blocks its table has garbage: blocks of other requests, and numbers that are no block.
 
         Raises ValueError if blocks or positions run out.
         """
@@ -48,7 +48,7 @@ class Requests:
         )
 
     def token_ids(self, request: int, positions: range) -> np.ndarray:
-        """Returns the tokens of a request at consecutive positions, [len(positions)] int32."""
+        """Returns the token ids of a request at consecutive positions, [len(positions)] int32."""
         random = np.random.default_rng([self.seed, request])
         size = self.limits.max_model_len
         tokens = random.integers(self.vocab_size, size=size, dtype=np.int32)
@@ -70,8 +70,8 @@ class Requests:
         blocks += [self.free.pop() for _ in range(missing)]
 
     def _block_table(self, by_request: Mapping[int, range]) -> np.ndarray:
-        """Returns [R, pages_per_seq] int32: a row for each request, with garbage after its
-        blocks."""
+        """Returns the block table of these requests, [R, pages_per_seq] int32: a row for each
+        request, with garbage after its blocks."""
         num_blocks, shape = self.limits.num_gpu_blocks, (len(by_request), self.limits.pages_per_seq)
         table = self.random.integers(num_blocks, size=shape, dtype=np.int32)
         no_block = (-1, num_blocks, np.iinfo(np.int32).max, np.iinfo(np.int32).min)

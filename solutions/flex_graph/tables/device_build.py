@@ -9,16 +9,16 @@ from .group_pages import list_group_pages
 from .request_tables import fill_request_tables
 
 TILE = 1024
-"""Pages, or tokens, that a program handles at a time."""
+"""Number of pages, or of tokens, that a program handles at a time."""
 NUM_WARPS = 8
 
 
 def build_on_device(
     buffers: PersistentBuffers, limits: Limits, mask: Mask, num_tokens: int, max_seq_len: int
 ) -> None:
-    """Fills `buffers` from its query_start_loc, seq_lens and block_table, in three launches, with
-    no upload and no wait (vLLM #36298). A graph that captured them can be replayed with other
-    values in these three.
+    """Fills the tables in `buffers` from its query_start_loc, seq_lens and block_table, in three
+    launches, with no upload and no wait (vLLM #36298). A graph that captured them can be replayed
+    with other values in these three.
 
     It writes all of decode_offset, doc_ids of the first `num_tokens` tokens, and whatever changed
     in physical_to_logical. For the groups of `num_tokens` tokens it writes kv_num_blocks, 0 for

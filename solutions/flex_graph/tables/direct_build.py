@@ -20,8 +20,8 @@ from ..steps.limits import Limits
 def build_by_operators(
     buffers: PersistentBuffers, limits: Limits, mask: Mask, common: CommonAttentionMetadata
 ) -> None:
-    """Fills `buffers` with all of a step's tables, except block_table and those that only kernels
-    use.
+    """Fills `buffers` with a step's tables by PyTorch's operators, except block_table and the
+    buffers that only kernels use.
 
     Raises ValueError, before anything is changed, for a batch beyond the limits.
     """
@@ -57,8 +57,8 @@ def physical_to_logical_mapping(
 def is_page_of(
     block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_gpu_blocks: int
 ) -> torch.Tensor:
-    """Returns [R, C] bool: True for entries that the length needs and that point to an existing
-    block."""
+    """Returns [R, C] bool: True for the entries of `block_table` that the request's length needs
+    and that are an existing block."""
     columns = block_table.shape[1]
     first_tokens = torch.arange(0, columns * block_size, block_size, device=block_table.device)
     is_needed = first_tokens < seq_lens[:, None]
@@ -101,8 +101,9 @@ def kv_blocks(
 
 
 def is_last_of_its_block(block_table: torch.Tensor, is_page: torch.Tensor) -> torch.Tensor:
-    """Returns [R, C] bool: of several pages of a request that are one block, True for the last one,
-    which is the one in physical_to_logical. The value is arbitrary where `is_page` is False."""
+    """Returns [R, C] bool: True for a page's entry unless a later page of the request is the same
+    block, so True for the entry that physical_to_logical has. The value is arbitrary where
+    `is_page` is False."""
     # Stable, so that entries of one block stay in their order, with the last one at the end.
     blocks, places = torch.where(is_page, block_table, -1).sort(dim=1, stable=True)
     is_last = F.pad(blocks[:, 1:] != blocks[:, :-1], (0, 1), value=True)
@@ -117,8 +118,8 @@ def _reach(
     page: int,
     mask: Mask,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns [num_tokens] each: the first page that a token may see, and the end of its pages.
-    Tokens that pad the batch see none: their end is 0."""
+    """Returns (first page that each token may see, end of these pages), [num_tokens] each, counted
+    in pages of the token's request. Tokens that pad the batch see none: their end is 0."""
     decode_offset = seq_lens - query_start_loc.diff()
     position = token - query_start_loc[request] + decode_offset[request]
     first, end = torch.zeros_like(position), seq_lens[request]
@@ -133,8 +134,8 @@ def _reach(
 
 
 def _each_once(blocks: torch.Tensor, none: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns how many different blocks each row has, and which: ascending, then at least one -1.
-    `none` is larger than any block and stands for no block."""
+    """Returns how many different blocks each row of `blocks` has, and which: ascending, then at
+    least one -1. `none` is larger than any block and stands for no block."""
     num_groups, columns = blocks.shape
     ascending = blocks.sort(dim=1).values
     is_first = F.pad(ascending[:, 1:] != ascending[:, :-1], (1, 0), value=True)
@@ -188,8 +189,8 @@ def persistent_metadata(
 
 
 def request_of_each(query_start_loc: torch.Tensor, num_tokens: int) -> torch.Tensor:
-    """Returns the request of each token of a step, [num_tokens] int32; 0 for tokens after the last
-    request's, which pad the batch."""
+    """Returns the index of the request of each token of a step, [num_tokens] int32; 0 for tokens
+    after the last request's, which pad the batch."""
     token = torch.arange(num_tokens, dtype=torch.int32, device=query_start_loc.device)
     # The first request that ends after the token.
     request = torch.searchsorted(query_start_loc[1:], token, right=True, out_int32=True)
@@ -197,6 +198,6 @@ def request_of_each(query_start_loc: torch.Tensor, num_tokens: int) -> torch.Ten
 
 
 def _write(dst: torch.Tensor, src: torch.Tensor, behind: int | torch.Tensor) -> None:
-    """Writes `src` to the start of `dst`, and `behind` to the rest."""
+    """Copies `src` to the start of `dst`, and fills the rest of `dst` with `behind`."""
     dst.fill_(behind)
     copy_to_persistent(dst, src)

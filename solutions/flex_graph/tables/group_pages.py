@@ -29,8 +29,9 @@ def list_group_pages(
     max_pages: int,
     tiling: Mapping[str, int],
 ) -> None:
-    """Writes kv_num_blocks and kv_indices of the groups of `num_tokens` tokens, after
-    `fill_request_tables`. Pages of a request from `max_pages` on are not read."""
+    """Fills kv_num_blocks and kv_indices in `buffers` for the groups of `num_tokens` tokens, by two
+    launches after `fill_request_tables`. Pages of a request from number `max_pages` on are not
+    read."""
     tables = (
         buffers.query_start_loc,
         buffers.seq_lens,
@@ -75,16 +76,17 @@ def list_group_pages(
 
 
 def _work(limits: Limits, num_tokens: int, max_pages: int) -> Work:
-    """Returns the work: for each page of each request of a group its entry, and either how many
-    tables it is in or its place in the list. Counts at least one request per group."""
+    """Returns the bytes that one of the two launches moves, for the model of sim: for each page of
+    each request of a group its entry, and either how many tables it is in or its place in the list.
+    Counts at least one request per group."""
     requests = max(min(limits.max_num_seqs, num_tokens), limits.groups_of(num_tokens))
     return Work(bytes=requests * max_pages * (4 + 4 + 1), tensor_cores=False)
 
 
 @triton.jit
 def first_token_of(nth, doc_ids, group_start, end_token, GROUP: tl.constexpr):
-    """Returns the first token of the group's nth request, counted from 0; -1 if there are fewer
-    requests."""
+    """Returns the index of the first token of the group's nth request, counted from 0; -1 if the
+    group has fewer requests."""
     token = group_start + tl.arange(0, GROUP)
     exists = token < end_token
     request = tl.load(doc_ids + token, mask=exists, other=-1)
@@ -107,8 +109,8 @@ def reach(
     CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
 ):
-    """Returns the first page that the request's tokens from `first_token` to `end_token`, or to its
-    last one, may see, and the end of those pages. There are no gaps, since the tokens are
+    """Returns (first page, end of the pages) of the request that its tokens from `first_token` to
+    `end_token`, or to the request's last token, may see. There are no gaps, since the tokens are
     consecutive."""
     end_token = tl.minimum(end_token, tl.load(query_start_loc + request + 1))
     to_position = tl.load(decode_offset + request) - tl.load(query_start_loc + request)
@@ -148,7 +150,7 @@ def needed_pages_kernel(
     WINDOW: tl.constexpr,  # 0: none
     TILE: tl.constexpr,
 ):
-    """Finds the pages that one group needs of one of its requests."""
+    """Finds which pages of one of its requests one group of tokens has to read, and counts them."""
     group_start = tl.program_id(0) * GROUP
     row = group_start + tl.program_id(1)
     end_of_batch = tl.minimum(tl.load(query_start_loc + num_seqs), num_tokens)
@@ -232,7 +234,8 @@ def packed_pages_kernel(
     WINDOW: tl.constexpr,  # 0: none
     TILE: tl.constexpr,
 ):
-    """Writes the pages that one group needs of one of its requests to the group's list."""
+    """Writes the pages that one group of tokens has to read of one of its requests to the group's
+    list."""
     group = tl.program_id(0)
     nth = tl.program_id(1)
     group_start = group * GROUP

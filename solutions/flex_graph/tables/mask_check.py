@@ -14,7 +14,7 @@ from ..mask import Mask
 def check_logical_mask_mod(mask: Mask, device: torch.device) -> None:
     """Raises RuntimeError if `mask.logical_mask_mod` makes the host wait or moves data between
     devices, and ValueError if it makes its own tensors, which a kernel can't, or if it doesn't
-    return a bool for each query and key. A mask without one is valid."""
+    return a bool for each query and key. A mask without this function is valid."""
     if mask.logical_mask_mod is None:
         return
     position = torch.arange(3, dtype=torch.int32, device=device)
@@ -32,8 +32,8 @@ def check_logical_mask_mod(mask: Mask, device: torch.device) -> None:
 
 
 class _InAKernel(TorchDispatchMode):
-    """Refuses operators that a kernel can't run: FlexAttention makes the function a part of its
-    kernel."""
+    """A dispatch mode that raises for operators that no kernel can run: FlexAttention makes the
+    mask's function a part of its kernel."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
@@ -41,8 +41,8 @@ class _InAKernel(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Returns False, or PyTorch would import its compiler, for a second or more, before the
-        first operator."""
+        """Returns False, since otherwise PyTorch would import its compiler, for a second or more,
+        before the first operator."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -76,8 +76,8 @@ def _needs_values(func: Any, args: Any) -> bool:
 
 
 def _makes_memory(func: Any, args: Any, result: torch.Tensor) -> bool:
-    """True if numbers come from the host, or a tensor from no other tensor; a single number is
-    allowed."""
+    """True if the operator makes a tensor from numbers of the host, or from no other tensor; a
+    single number is allowed."""
     name = func.overloadpacket.__name__
     if name.startswith("lift_"):
         return True

@@ -27,8 +27,9 @@ def fill_request_tables(
     max_pages: int,
     tiling: Mapping[str, int],
 ) -> None:
-    """Writes decode_offset, the first `num_tokens` of doc_ids, and whatever changed in
-    physical_to_logical. Pages of a request from `max_pages` on are not read."""
+    """Fills decode_offset, the first `num_tokens` of doc_ids, and whatever changed in
+    physical_to_logical in `buffers`, by one launch. Pages of a request from number `max_pages` on
+    are not read."""
     launch(
         request_tables_kernel,
         (limits.max_num_seqs + 1,),
@@ -53,8 +54,8 @@ def fill_request_tables(
 
 
 def _work(limits: Limits, num_tokens: int, max_pages: int) -> Work:
-    """Returns the work: the entries of both tables, of the most requests that there can be, and all
-    of doc_ids."""
+    """Returns the bytes that the launch moves, for the model of sim: the entries of both tables for
+    the most requests that the step can have, and all of doc_ids."""
     requests = min(limits.max_num_seqs, num_tokens)
     return Work(bytes=4 * (num_tokens + 2 * requests * max_pages), tensor_cores=False)
 
@@ -81,8 +82,8 @@ def request_tables_kernel(
     PAGE: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """Updates one row. The last program handles the tokens that pad the batch to a captured
-    size."""
+    """Updates the tables' row of one request. The last program handles the tokens that pad the
+    batch to a captured size."""
     row = tl.program_id(0)
     tile = tl.arange(0, TILE)
     first_token = tl.load(query_start_loc + row)

@@ -20,29 +20,29 @@ from .direct_build import is_page_of, physical_to_logical_mapping
 
 @dataclass(frozen=True)
 class FlexAttentionMetadata:
-    """The data of one step that layers read, in tensors of its own."""
+    """The data of one step that layers read, in tensors made for this step."""
 
     make_block_mask: Callable[[], BlockMask]
     num_tokens: int
-    """Tokens of the step, those that pad it to a captured size included."""
+    """Number of tokens of the step, those that pad it to a captured size included."""
     max_seq_len: int
-    """Length of a request after which no page is listed."""
+    """Number of tokens of a request whose pages are listed; pages after these are not."""
     buffers: StepTables
 
     @cached_property
     def block_mask(self) -> BlockMask:
-        """The step's block mask: made when the first layer reads it, in its forward, and then
-        kept."""
+        """FlexAttention's argument for this step: made when the first layer reads it, in its
+        forward, and then kept."""
         return self.make_block_mask()
 
     @property
     def doc_ids(self) -> torch.Tensor:
-        """[num_tokens] int32: the request of each token."""
+        """[num_tokens] int32: the index of each token's request."""
         return self.buffers.doc_ids
 
 
 class ListedPages(NamedTuple):
-    """The pages that each of a step's G groups of q_block tokens reads."""
+    """Lists of the pages that each of a step's G groups of q_block tokens reads."""
 
     kv_num_blocks: torch.Tensor
     """[G] int32: how many pages each group reads."""
@@ -54,12 +54,13 @@ class StepTables:
     """The tables that a mask reads in a step of R requests with T tokens: int32 on the device."""
 
     doc_ids: torch.Tensor
-    """[T]: the request of each token; 0 for tokens that pad the batch to a captured size."""
+    """[T]: the index of each token's request; 0 for tokens that pad the batch to a captured
+    size."""
     decode_offset: torch.Tensor
-    """[R]: tokens of each request that were computed before."""
+    """[R]: how many tokens of each request were computed before."""
     physical_to_logical: torch.Tensor
-    """[R, num_gpu_blocks]: the index of each block among the request's pages; -1 for blocks that
-    aren't its own."""
+    """[R, num_gpu_blocks]: for each request, the index of each block of the cache among its pages;
+    -1 for blocks that aren't its own."""
 
     def __init__(
         self,
@@ -68,8 +69,8 @@ class StepTables:
         query_lens: torch.Tensor,
         doc_ids: torch.Tensor,
     ) -> None:
-        """Makes the tables. `query_lens` [R] and `doc_ids` [tokens of all requests] are int32,
-        without the tokens that pad the batch to a captured size."""
+        """Makes the tables of a step. `query_lens` [R] and `doc_ids` [tokens of all requests] are
+        int32, without the tokens that pad the batch to a captured size."""
         self.common, self.limits = common, limits
         self.query_start_loc, self.seq_lens = common.query_start_loc, common.seq_lens
         padding = common.num_actual_tokens - len(doc_ids)
@@ -80,8 +81,8 @@ class StepTables:
         )
 
     def block_mask(self, mask: Mask) -> BlockMask:
-        """Returns the argument for FlexAttention in this step. The host waits for the number of
-        used pages."""
+        """Returns FlexAttention's argument for this step. The host waits to learn how many pages
+        are used."""
         mask_mod = paged_mask_mod(mask, self, self.limits)
         num_tokens = self.common.num_actual_tokens
         return block_mask_over(self._page_lists(), self.limits, mask_mod, num_tokens)
@@ -96,8 +97,8 @@ class StepTables:
         return ListedPages(used.sum(1, dtype=torch.int32), kv_indices)
 
     def _used_pages(self) -> torch.Tensor:
-        """Returns [G, num_gpu_blocks] bool: True if a token of the group belongs to a request that
-        has this page. Entries of a block table after the request's last page are garbage."""
+        """Returns [G, num_gpu_blocks] bool: True for a block that is a page of a request with a
+        token in the group. Entries of a block table after the request's last page are garbage."""
         table, num_blocks = self.common.block_table, self.limits.num_gpu_blocks
         table = table[:, : self.limits.pages_of(self.common.max_seq_len)]
         is_page = is_page_of(table, self.seq_lens, self.limits.block_size, num_blocks)

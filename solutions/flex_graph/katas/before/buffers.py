@@ -6,7 +6,7 @@ from ...steps.limits import Limits
 
 
 def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
-    """Returns the sizes by name: large enough for a few short requests."""
+    """Returns the shape of each buffer, by its name, large enough only for a few short requests."""
     seqs, tokens, pages = limits.max_num_seqs, limits.max_model_len, limits.pages_per_seq
     groups = limits.groups_of(tokens)
     return {

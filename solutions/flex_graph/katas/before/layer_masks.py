@@ -8,17 +8,17 @@ from ..layer_masks import LayerMask, PageLists, StepTensors, mask_mod_of, needed
 
 
 class LayerMasks:
-    """The page lists of layers, made only when a layer calls for them."""
+    """The page lists of all layers. Each layer's are made when its forward calls `lists_of`."""
 
     def __init__(self, masks: dict[str, LayerMask], step: StepTensors) -> None:
         self.masks, self.step = masks, step
 
     def build(self, num_tokens: int) -> None:
-        """Only stores the number of tokens."""
+        """Stores the step's number of tokens, and makes no lists."""
         self.num_tokens = num_tokens
 
     def lists_of(self, layer: str) -> PageLists:
-        """Makes new lists for each layer."""
+        """Returns new page lists for the layer's attention in this step."""
         mask = self.masks[layer]
         needed = needed_pages(mask, self.step, self.num_tokens)
         num_groups, num_pages = needed.shape

@@ -9,7 +9,8 @@ import torch
 
 
 class PersistentArrays:
-    """Arrays by name. Every step replaces each of them with a new tensor."""
+    """A step's int32 arrays on the device, by name. `upload` replaces each of them with a new
+    tensor."""
 
     def __init__(
         self, sizes: Mapping[str, int], device: torch.device, steps_in_flight: int = 2

@@ -14,7 +14,8 @@ def persistent_metadata(
     seq_lens: torch.Tensor,
     pages: torch.Tensor,
 ) -> MetadataTensors:
-    """Returns slices of `buffers` with this step's sizes."""
+    """Writes the metadata of a step to the start of `buffers`, and returns these parts, with this
+    step's sizes."""
     query_lens = query_start_loc.diff()
     request = torch.arange(len(seq_lens), dtype=torch.int32, device=seq_lens.device)
     step = MetadataTensors(

@@ -9,7 +9,8 @@ import torch
 def physical_to_logical_mapping(
     block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_gpu_blocks: int
 ) -> torch.Tensor:
-    """Returns [R, num_gpu_blocks] int32, filled one page at a time."""
+    """Returns [R, num_gpu_blocks] int32: the index of each block among the request's pages, or -1,
+    filled in on the host one page at a time."""
     mapping = torch.full((len(block_table), num_gpu_blocks), -1, dtype=torch.int32)
     tables = zip(block_table.tolist(), seq_lens.tolist(), strict=True)
     for request, (blocks, length) in enumerate(tables):

@@ -17,7 +17,8 @@ def warm_up_and_capture(
     capture_sizes: Iterable[int],
     max_model_len: int,
 ) -> dict[int, Captured]:
-    """Captures a graph for each size."""
+    """Captures a graph for each size, after a warm-up with requests of 1 token. Returns the graphs
+    by size."""
     slot_mapping.fill_(-1)  # writes no keys: the cache may hold requests
     captured = {}
     for num_tokens in sorted(set(capture_sizes), reverse=True):
