@@ -9,11 +9,12 @@ import torch
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 
 GUARD = 1
-"""The rows before and after each tensor that no transfer may touch."""
+"""The number of rows before and after each tensor, which no transfer may touch."""
 
 
 class KVCase:
-    """A cache with one group for each factor, of `num_tensors` tensors whose pages alternate.
+    """A KV cache of random bytes on the GPU and the CPU: for each of `factors` (GPU blocks in a CPU
+    block) one group of `num_tensors` tensors, whose pages alternate.
 
     `apply` does the work of a transfer plainly, on copies. `expect` compares everything, including
     untransferred blocks and the rows around the tensors.
@@ -34,7 +35,8 @@ class KVCase:
         self.accelerator = accelerator
         self.random = torch.Generator().manual_seed(seed)
         self.wholes: list[tuple[torch.Tensor, torch.Tensor]] = []
-        """The GPU and CPU tensors with the rows around them, in the order of groups and tensors."""
+        """The (GPU tensor, CPU tensor) pairs with GUARD rows before and after, in the order of
+        groups and tensors."""
         self.groups = []
         for factor in factors:
             pairs = []
@@ -49,8 +51,8 @@ class KVCase:
         self.expected = [(gpu.cpu(), cpu.clone()) for gpu, cpu in self.wholes]
 
     def blocks(self, num_cpu_blocks: int, mapping: str = "random", skip: int = 0):
-        """Returns GPU and CPU ids for each group: `num_cpu_blocks` CPU blocks, and their sub-blocks
-        except the first `skip`."""
+        """Returns (GPU ids, CPU ids), a list for each group: `num_cpu_blocks` CPU blocks, and their
+        GPU blocks except the first `skip`."""
         gpu_lists, cpu_lists = [], []
         for group in self.groups:
             num_gpu_blocks = num_cpu_blocks * group.block_size_factor - skip
@@ -72,7 +74,7 @@ class KVCase:
                     target.copy_(source)
 
     def expect(self) -> None:
-        """Waits for the device, and compares all bytes."""
+        """Waits for the device, and checks all bytes of all tensors, the GUARD rows included."""
         self.accelerator.synchronize()
         for (gpu, cpu), (right_gpu, right_cpu) in zip(self.wholes, self.expected, strict=True):
             assert torch.equal(gpu.cpu(), right_gpu)

@@ -11,7 +11,7 @@ import torch
 from debubble.accelerator import current
 
 GUARD = 32
-"""The least number of bytes between two pieces."""
+"""The least number of bytes between two pieces of a source or target."""
 ALIGNED = 16
 
 FACTS_SIZES = [8, 4096, 8192, 8200, 16384, 4088] * 8
@@ -19,7 +19,8 @@ FACTS_SIZES = [8, 4096, 8192, 8200, 16384, 4088] * 8
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Pieces of a source to copy to places of a target, which are flat uint8 tensors."""
+    """A list of pieces to copy from `source` to `target`, which are flat uint8 tensors, and the
+    expected target."""
 
     source: torch.Tensor
     target: torch.Tensor
@@ -41,12 +42,12 @@ class Swap:
 
     @property
     def pool_descriptors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns the descriptors as a pool's buffer holds them: pinned, and the three numbers of a
-        piece side by side."""
+        """Returns the descriptors as a pool's buffer holds them: pinned, as three columns of one
+        table with a row for each piece."""
         return torch.stack(self.descriptors, dim=1).pin_memory().unbind(1)
 
     def expect_copied(self) -> None:
-        """Waits for the device, and checks the target."""
+        """Waits for the device, and checks all bytes of the target."""
         assert torch.equal(self._held(), self.expected)
 
     def expect_untouched(self) -> None:
@@ -67,9 +68,9 @@ def swap(
     guard: int = GUARD,
     ordered: bool = False,
 ) -> Swap:
-    """Returns pieces of these sizes between host and device memory. Source and target have them in
-    a random order each, or in the list's order if `ordered`. All lie at multiples of 16 bytes, plus
-    `shift`."""
+    """Returns a Swap whose pieces have these sizes, from host to device memory or back. Source and
+    target have the pieces in a random order each, or in the list's order if `ordered`. Pieces begin
+    at multiples of 16 bytes, plus `shift`."""
     random = np.random.default_rng(0)
     sizes = np.asarray(sizes, dtype=np.int64).reshape(-1)
     orders = [np.arange(len(sizes)) if ordered else random.permutation(len(sizes)) for _ in "ab"]
@@ -98,7 +99,7 @@ def swap(
 
 
 def _places(sizes: np.ndarray, order: np.ndarray, guard: int, shift: int) -> tuple[np.ndarray, int]:
-    """Returns where each piece begins, and how many bytes they need together."""
+    """Returns (where each piece begins, number of bytes that all need together)."""
     slots = -(-(sizes[order] + guard) // ALIGNED) * ALIGNED
     places = np.empty(len(sizes), dtype=np.int64)
     places[order] = np.cumsum(slots) - slots + GUARD + shift
@@ -106,7 +107,8 @@ def _places(sizes: np.ndarray, order: np.ndarray, guard: int, shift: int) -> tup
 
 
 def _in_memory(values: torch.Tensor, place, pinned: bool) -> torch.Tensor:
-    """Returns a copy of the values at this place."""
+    """Returns a copy of the values on the device `place`, or in host memory if it is "host", pinned
+    if `pinned`."""
     if place != "host":
         return values.to(place)
     return values.pin_memory() if pinned else values.clone()

@@ -10,7 +10,8 @@ from solutions.offload.serving_loop.serving import Server
 
 
 def generate(server: Server, prefix: int, token: int) -> list[int]:
-    """Returns the tokens after a prefix and one more token, computed with the server's weights."""
+    """Returns the new tokens of a request with this cached prefix and one more token, computed
+    plainly with the server's weights."""
     config, decoder = server.config, server.decoder
     seen = [list(layer.unbind(0)) for layer in prefix_of(server, prefix)]
     tokens = []
@@ -26,8 +27,8 @@ def generate(server: Server, prefix: int, token: int) -> list[int]:
 
 
 def prefix_of(server: Server, number: int) -> list[torch.Tensor]:
-    """Returns the cached prefix of each layer, [tokens, 2, num_kv_heads, head_size], from CPU
-    memory."""
+    """Returns the cached keys and values of the prefix, [tokens, 2, num_kv_heads, head_size] for
+    each layer, read from CPU memory."""
     config, hashes = server.config, server.hashes[number]
     blocks = server.manager.prepare_load(hashes)
     server.manager.complete_load(hashes)

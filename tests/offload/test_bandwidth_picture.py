@@ -34,14 +34,15 @@ def pictures(draw):
 
 
 def curves(figure):
-    """Returns [(colour, [(bytes, GB/s)])] of the paths."""
+    """Returns [(colour, [(bytes, GB/s)])] of the solid curves in the figure, one for each path."""
     _, axes = figure.axes
     lines = [line for line in axes.lines if line.get_linestyle() == "-"]
     return [(line.get_color(), line.get_xydata().tolist()) for line in lines]
 
 
 def place_of(figure, nbytes, rate):
-    """Returns the place of a point in pixels from the top left corner."""
+    """Returns (x, y) of the point (bytes, GB/s) in the figure, in pixels from the top left
+    corner."""
     x, y = figure.axes[1].transData.transform((nbytes, rate))
     return x / DOTS_PER_PIXEL, (figure.bbox.height - y) / DOTS_PER_PIXEL
 

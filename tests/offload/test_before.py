@@ -51,7 +51,8 @@ def test_the_bytes_are_the_same(accelerator, gpu_to_cpu, mapping):
 
 
 def test_it_waits_for_the_compute_stream_too(accelerator):
-    """The order is right; the handler is slow because of how it copies."""
+    """A load by the handler before the change waits for the compute stream too, and its bytes are
+    right. It is slow because of how it copies."""
     case = KVCase(accelerator, pages=[64], num_tensors=1, num_gpu=4, num_cpu=4)
     compute = accelerator.stream()
     handler = before.SingleDirectionOffloadingHandler(

@@ -36,7 +36,7 @@ def group_of(accelerator, factor, num_tensors=2, copied_bytes=None):
 
 
 def written(pieces):
-    """Returns (GPU address, CPU address, bytes) of each descriptor."""
+    """Returns (GPU address, CPU address, bytes) of each descriptor that the pieces write."""
     rows = []
     for piece in pieces:
         table = np.full((3, piece.num_descriptors), -1, dtype=np.int64)
@@ -46,7 +46,8 @@ def written(pieces):
 
 
 def by_loop(group, blocks):
-    """Returns the same descriptors, block by block and unmerged."""
+    """Returns the same descriptors as the code under test, computed block by block, without
+    merging."""
     rows, factor = [], group.block_size_factor
     for pair in group.tensors:
         for place, gpu_block in enumerate(blocks.gpu.tolist()):
@@ -58,7 +59,8 @@ def by_loop(group, blocks):
 
 
 def bytes_of(rows):
-    """Returns the CPU byte of each GPU byte."""
+    """Returns {address of each GPU byte: address of its CPU byte} for (GPU address, CPU address,
+    bytes) rows."""
     return {gpu + i: cpu + i for gpu, cpu, size in rows for i in range(size)}
 
 
@@ -97,7 +99,8 @@ def test_neighbours_on_both_sides_are_one_piece(accelerator):
 
 
 def test_a_few_neighbours_by_chance_stay_apart(accelerator):
-    """A single longer piece among equal ones would make a kernel cut them all."""
+    """A few adjacent blocks among many that aren't adjacent are not merged: a single longer piece
+    would make a kernel cut all pieces."""
     group = group_of(accelerator, 1)
     blocks = GroupBlocks(ids(2, 3, 4, 9, 10), ids(5, 6, 1, 2, 3), 0)
     assert [size for *_, size in written(pieces_of(group, blocks))] == [PAGE] * 5 * 2
@@ -116,7 +119,8 @@ def test_padding_keeps_neighbours_apart(accelerator):
 
 
 def test_nothing_is_merged_across_tensors(accelerator):
-    """The last block of one tensor and the first of the next may be adjacent by chance."""
+    """Blocks are merged within a tensor only. The last block of one tensor and the first of the
+    next may be adjacent by chance."""
     gpu = torch.zeros((8, PAGE), dtype=torch.int8, device=accelerator.device)
     cpu = torch.zeros((8, PAGE), dtype=torch.int8, pin_memory=True)
     group = KVGroup([KVTensors(gpu[:4], cpu[:4]), KVTensors(gpu[4:], cpu[4:])])

@@ -38,7 +38,8 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Returns the arguments of measured grids; the times are made up."""
+    """Replaces the measurement of a grid by made-up times. Returns a list of the arguments of the
+    measured grids."""
     grids = []
 
     def measure_grid(accelerator, paths, sizes, counts, *, rounds, advance):
@@ -131,7 +132,8 @@ def test_it_is_kept_for_this_user_and_the_place_is_named(asked, cache):
 
 
 def test_a_cache_that_can_t_be_written_is_named_behind_what_was_found(asked, cache):
-    """A file exists in the place of the cache's folder."""
+    """Calibration prints its result, and then raises RuntimeError that names the cache's file if it
+    can't be written. (A file is in the place of the cache's folder.)"""
     cache_path("NVIDIA A30").parent.write_text("")
     console = printed(width=400)
     words = r"nvidia-a30.json can't be written, so nothing is kept: "

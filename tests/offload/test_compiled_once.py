@@ -12,7 +12,8 @@ STREAM = 77
 
 
 class Kernel:
-    """A kernel of two arguments and two constants; it notes what is compiled and launched."""
+    """A stand-in for a Triton kernel of two arguments and two constants; it notes what is compiled
+    and what is launched."""
 
     arg_names = ("source", "count", "WORDS", "VECTOR")
 
@@ -26,8 +27,8 @@ class Kernel:
 
 
 class Compiled:
-    """A compiled kernel as Triton returns it: launched on a grid, or with all of a launch's
-    arguments."""
+    """A stand-in for a compiled kernel: launched on a grid as through Triton, or directly with all
+    of a launch's arguments."""
 
     def __init__(self, number, launched):
         self.function, self.packed_metadata = f"function {number}", f"metadata {number}"

@@ -36,7 +36,8 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
-    """Returns a folder in place of the shipped one; it has only the default GPU's crossover."""
+    """Returns an empty folder that replaces the folder of shipped crossovers; it has only the
+    default GPU's."""
     folder = tmp_path / "shipped"
     monkeypatch.setattr(crossover_module, "SHIPPED", folder)
     crossover_of(line_times, gpu=DEFAULT_GPU).save(folder / "nvidia-h200.json")
@@ -188,7 +189,7 @@ def test_without_one_the_shipped_one_is_used(shipped):
 
 
 def warned(gpu):
-    """Returns (chosen crossover, texts of the warnings)."""
+    """Returns (crossover chosen for this GPU, texts of the warnings)."""
     with warnings.catch_warnings(record=True, action="always") as caught:
         chosen = Crossover.for_gpu(gpu)
     return chosen, [str(warning.message) for warning in caught]
@@ -254,7 +255,8 @@ def test_a_cache_that_may_not_be_read_stops_nobody(shipped, monkeypatch, error):
 
 
 def test_a_cache_whose_folder_may_not_be_entered_stops_nobody(cache, shipped):
-    """A folder that is a link to itself can't be entered by any user, not even root."""
+    """The default GPU's crossover is used, with a warning, if the cache's folder can't be entered.
+    (A folder that is a link to itself can't be entered by any user, not even root.)"""
     cache.symlink_to(cache)
     chosen, (sentence,) = warned(A30)
     assert chosen.gpu == DEFAULT_GPU and str(cache_path(A30)) in sentence

@@ -21,15 +21,15 @@ COLOUR = dict(zip(PATHS, SEQUENCE_COLOURS, strict=False))
 
 
 def picture_of(times, sizes=(4 * KIB, 64 * KIB), counts=(16, 256)):
-    """Returns a picture. `times` has the microseconds of the paths for each cell, in the order of
-    PATHS."""
+    """Returns a CrossoverPicture. `times` is {(bytes, count): the paths' times in µs, in the order
+    of PATHS}."""
     return CrossoverPicture(
         crossover_of(lambda path, *cell: times[cell][PATHS.index(path)], sizes=sizes, counts=counts)
     )
 
 
 def cells(picture):
-    """Returns [(colour, opacity)] of the cells, row by row, left to right."""
+    """Returns [(colour, opacity)] of the picture's cells, row by row, left to right."""
     figure = picture.figure
     rows = [boxes(figure, TOP + ROW * row) for row in range(len(picture.crossover.sizes))]
     return [(box.colour, box.opacity) for row in rows for box in row]

@@ -8,7 +8,7 @@ from solutions.offload.paths.descriptors import DescriptorPool, _new_descriptor_
 
 
 class Flag:
-    """An event that is done when `passed` is set, or when it is waited for."""
+    """A stand-in for an event: done when `passed` is set, or when it is waited for."""
 
     def __init__(self, passed=False):
         self.passed, self.waits = passed, 0
@@ -22,7 +22,8 @@ class Flag:
 
 
 def in_flight(pool, *sizes):
-    """Returns buffers and their pending events, after the buffers were returned to the pool."""
+    """Takes buffers of these sizes from the pool, and returns them to it with pending events.
+    Returns [(buffers, event)]."""
     taken = [(pool.take(size), Flag()) for size in sizes]
     for buffers, event in taken:
         pool.give_back(buffers, event)
@@ -59,7 +60,8 @@ def test_a_buffer_is_handed_out_again_when_its_event_has_passed():
 
 
 def test_an_event_is_forgotten_with_its_buffer():
-    """The event may belong to a different transfer by then."""
+    """An event no longer counts after its buffer was reused: it may belong to a different transfer
+    by then."""
     pool = DescriptorPool()
     ((first, event),) = in_flight(pool, 10)
     event.passed = True
@@ -116,8 +118,8 @@ def test_a_pool_without_buffers_is_refused():
 
 
 def test_on_the_device_no_upload_is_overwritten(accelerator):
-    """The descriptors of 30 uploads are queued while the device is busy, for any size of the
-    pool."""
+    """All descriptors arrive if 30 uploads are queued through a pool while the device is busy. The
+    pool takes as many buffers as allowed, and waits only if that is too few."""
     for most_buffers in (1, 3, None):
         pool = DescriptorPool(most_buffers)
         targets = [

@@ -28,7 +28,8 @@ def expect_copied(accelerator, sizes, **options):
 
 
 def calls_of(accelerator, monkeypatch, name) -> list:
-    """Returns a list that fills with the arguments of an accelerator's method."""
+    """Returns a list to which every call of the accelerator's method `name`, from now on, adds its
+    (args, options)."""
     calls, original = [], getattr(type(accelerator), name)
 
     def noting(self, *args, **options):
@@ -118,7 +119,8 @@ def test_any_order_is_for_sources_on_the_host(accelerator, monkeypatch, to_devic
 
 
 def test_a_store_waits_for_earlier_work_of_its_stream(accelerator):
-    """A store waits even with `is_src_access_order_any`, since its source is on the device."""
+    """A store by DMA copies the bytes that earlier work of its stream wrote, even with
+    `is_src_access_order_any`, since its source is on the device."""
     swap = memory.swap(accelerator, [64] * 3, to_device=False)
     with accelerator.stream():
         accelerator.sleep(20)

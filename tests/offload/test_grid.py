@@ -23,7 +23,7 @@ MEMORY = 128 * 16
 
 
 class Clock:
-    """A clock that runs the call, and returns a time that the test has chosen."""
+    """A stand-in for a clock: it runs the call, and returns a time that the test has chosen."""
 
     def __init__(self, wall_us=lambda call: 1.0):
         self.calls, self.copied = [], []
@@ -45,7 +45,8 @@ class Clock:
 
 
 class Path:
-    """A path that notes the descriptors of every call, and their strides."""
+    """A stand-in for a path that copies nothing: it notes the descriptors of every call, and their
+    strides."""
 
     def __init__(self, name, copied):
         self.name, self.copied, self.tables, self.strides = name, copied, [], []
@@ -63,7 +64,7 @@ def memory(accelerator):
 
 @pytest.fixture
 def one_wall(monkeypatch):
-    """Makes a round take one time on the clock, as it takes one on the device."""
+    """Makes a grid's round measure each copy once by the host's clock, as it does on the device."""
     monkeypatch.setattr(grid, "WALLS", 1)
 
 
@@ -106,8 +107,8 @@ def test_paths_take_turns_and_so_does_who_comes_first(memory):
 
 @pytest.mark.parametrize("number", range(1, 10))
 def test_everybody_follows_everybody_else_equally_often(number):
-    """The orders are fixed and balanced. In 15 random orders of eight paths one path came after
-    DMA batches 5 times."""
+    """Each path is measured directly after each other path the same number of times. (In random
+    orders of eight paths one path came after DMA batches in 5 turns of 15.)"""
     names = [f"path {i}" for i in range(number)]
     orders = fair_orders(names)
     assert all(sorted(order) == names for order in orders)
@@ -175,7 +176,9 @@ def test_blocks_are_in_random_places_and_each_time_in_others(memory):
 def test_memory_is_large_if_there_is_enough_and_holds_the_largest_copy_if_not(
     accelerator, monkeypatch
 ):
-    """The test allows only 10,000 bytes at once, of either kind of memory."""
+    """A grid's memory has the wanted size if there is enough memory, otherwise a half, a quarter
+    and so on, but at least the largest copy's size. RuntimeError if not even that is free. (The
+    test allows 10,000 bytes at once.)"""
     wanted, there = [], 10_000
     monkeypatch.setattr(grid, "MEMORY", 64_000)
 

@@ -27,7 +27,7 @@ BOTH_DIRECTIONS = pytest.mark.parametrize("gpu_to_cpu", [False, True], ids=["loa
 
 @pytest.fixture
 def small(accelerator):
-    """Returns a case with so few bytes that a test of order can have many transfers."""
+    """Returns a KVCase with so few bytes that a test of order can have many transfers."""
     return KVCase(accelerator, pages=(64,), num_tensors=2, num_gpu=16, num_cpu=16)
 
 
@@ -181,7 +181,8 @@ def test_a_transfer_is_reported_once_and_in_order(accelerator, small):
 
 
 def test_transfers_run_one_after_another(accelerator, small):
-    """The first transfer takes a long time, and the others are on different streams."""
+    """A transfer begins only after the transfer before it has ended, also on a different stream and
+    if the first one takes a long time."""
     naps = iter([20.0, 0.0, 5.0, 0.0, 0.0, 1.0])
 
     def swap(*descriptors):
@@ -207,7 +208,8 @@ def test_wait_is_for_these_and_no_others(accelerator, small):
     handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=False, swap=copy_batch)
 
     def two_pairs_of_transfers(at_most_ms):
-        """Queues each pair behind its own gate."""
+        """Queues transfers 0 and 1 behind one closed gate, and 2 and 3 behind another. Returns both
+        gates."""
         gates = []
         for first in (0, 2):
             gates.append(closed_gate(accelerator, at_most_ms))
@@ -232,7 +234,8 @@ def test_wait_is_for_these_and_no_others(accelerator, small):
 
 
 def test_whoever_drops_a_handler_waits_for_its_transfers(accelerator, small):
-    """Otherwise a transfer would write to memory that was freed with the handler."""
+    """Deleting a handler waits for its transfers, which would otherwise write to memory that was
+    freed with it."""
     handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=True)
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(20.0)
@@ -265,7 +268,8 @@ def test_a_transfer_waits_for_the_stream_that_it_was_told_of(accelerator, gpu_to
 
 
 def test_what_a_load_brings_is_read_behind_it(accelerator, small):
-    """The compute stream waits for the load on the device, and the host continues."""
+    """`make_stream_wait` makes a stream wait for the load on the device, so reads queued after it
+    are right, and the host continues."""
     handler = SingleDirectionOffloadingHandler(
         small.groups, gpu_to_cpu=False, swap=_slowly(accelerator)
     )

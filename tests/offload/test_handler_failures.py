@@ -22,7 +22,8 @@ NUM_GPU, NUM_CPU = 16, 8
 
 @pytest.fixture
 def case(accelerator):
-    """Returns two groups; the second has three GPU blocks in a CPU block."""
+    """Returns a KVCase of two groups; a CPU block is one GPU block in the first, and three in the
+    second."""
     return KVCase(
         accelerator,
         factors=[1, 3],
@@ -107,7 +108,8 @@ def test_a_source_may_be_named_twice(accelerator, case, gpu_to_cpu):
 
 
 def test_groups_that_share_memory_write_to_different_blocks(accelerator):
-    """Layers of two kinds may take their blocks from one pool."""
+    """Groups may share GPU memory, as layers of two kinds do with one pool, but a load that writes
+    to one block twice raises ValueError."""
     gpu = torch.zeros((8, 64), dtype=torch.int8, device=accelerator.device)
     groups = [
         KVGroup([KVTensors(gpu, torch.full((8, 64), value, dtype=torch.int8).pin_memory())])
@@ -200,7 +202,8 @@ def test_a_transfer_that_failed_halfway_keeps_its_descriptors_until_that_half_is
 
 
 def test_what_a_kernel_can_t_copy_fails_by_its_descriptor(accelerator):
-    """The handler has the caller's own swap, which gets odd sizes."""
+    """A job with a piece of 13 bytes fails with the descriptor's error if the handler's swap is a
+    kernel, and moves no byte."""
     case = KVCase(accelerator, pages=[64], num_tensors=1, num_gpu=16, num_cpu=8, copied_bytes=13)
     kernel = partial(swap_blocks_batch, bytes_per_chunk=64, min_n=0)
     handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=kernel)
@@ -223,7 +226,8 @@ def test_pageable_memory_is_refused_at_once(accelerator):
 
 
 def test_a_transfer_that_was_interrupted_leaves_nothing_under_way(accelerator, case):
-    """The transfer has no job, so no caller would wait for it."""
+    """A transfer that is interrupted ends before the call raises. It has no job, so no caller would
+    wait for it."""
 
     def interrupted(*descriptors):
         copy_batch(*descriptors)
@@ -244,7 +248,8 @@ def test_a_transfer_that_was_interrupted_leaves_nothing_under_way(accelerator, c
 
 
 def test_a_transfer_that_was_interrupted_gives_its_descriptors_back(accelerator, case):
-    """Otherwise a pool with one buffer could never return one again."""
+    """A transfer that is interrupted returns its descriptor buffers to the pool. Otherwise a pool
+    with one buffer would have none left."""
 
     def interrupted(*descriptors):
         raise KeyboardInterrupt
@@ -264,7 +269,8 @@ def test_a_transfer_that_was_interrupted_gives_its_descriptors_back(accelerator,
 
 
 def load_twice(accelerator, handler, lines):
-    """Starts two loads, each again until it is reported."""
+    """Runs two loads with interruptions as `lines` says, and starts each again until it is reported
+    as a success."""
     for number in range(2):
         job_id, reported = (number, 0), []
         while not reported:

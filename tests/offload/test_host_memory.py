@@ -9,7 +9,7 @@ GIB = 1 << 30
 
 
 class Memory:
-    """A fake tensor of any size, at any address."""
+    """A stand-in for a tensor of any size at any address."""
 
     def __init__(self, address, nbytes):
         self.address, self.nbytes = address, nbytes
@@ -19,7 +19,7 @@ class Memory:
 
 
 class Driver:
-    """A fake driver that refuses what a driver refuses, and notes what is locked."""
+    """A fake driver that refuses what a real one refuses, and notes which memory is locked."""
 
     def __init__(self, fails_at=None):
         self.locked, self.unlocked, self.fails_at = {}, [], fails_at
@@ -110,8 +110,8 @@ def test_trap_11_no_call_locks_512_gib(gib, address):
 
 
 def expect_all_of_it(locked, address, nbytes):
-    """Checks that all of the memory is locked, in as few calls as possible, each from a new page
-    on."""
+    """Checks that the ranges `locked` cover the memory without gaps, in at most one call more than
+    its size needs, and that each call but the first begins at a page of 2 MiB."""
     assert len(locked) <= -(-nbytes // (256 * GIB)) + 1
     for start, size in sorted(locked.items()):
         assert start == address

@@ -10,8 +10,8 @@ PAGE = 64
 
 @pytest.fixture
 def make(accelerator):
-    """Returns a function that makes both sides of a layer: 4 GPU blocks of a page, and 2 CPU blocks
-    of `factor` pages."""
+    """Returns a function that makes the KVTensors of a layer, by default with 4 GPU blocks of one
+    page and 2 CPU blocks of `factor` pages."""
 
     def make(factor=1, *, num_gpu=4, num_cpu=2, page=PAGE, pinned=True, copied_bytes=None):
         gpu = torch.zeros((num_gpu, page), dtype=torch.int8, device=accelerator.device)

@@ -16,14 +16,16 @@ HASHES = st.lists(st.sampled_from("abcdefgh"), max_size=NUM_BLOCKS + 1, unique=T
 
 
 def stored(manager, *hashes):
-    """Stores blocks at once, and returns their ids."""
+    """Stores blocks with these hashes in the manager, completes the store at once, and returns
+    their ids."""
     plan = manager.prepare_store(list(hashes))
     manager.complete_store(plan.hashes)
     return plan.block_ids
 
 
 class NaiveManager:
-    """A manager with one row a block: its hash, its id, its state, and when it was last used."""
+    """A simple manager with one row for each block: its hash, id, state, and when it was last
+    used."""
 
     def __init__(self, num_blocks):
         self.num_blocks, self.rows, self.clock = num_blocks, [], 0
@@ -32,7 +34,8 @@ class NaiveManager:
         return next((row for row in self.rows if row["hash"] == block_hash), None)
 
     def use(self, rows):
-        """Marks the rows as used, the first of them last, so that it is the most recent."""
+        """Marks the rows as used, from the last to the first, so that the first is the most
+        recent."""
         for row in reversed(rows):
             self.clock += 1
             row["used"] = self.clock
@@ -82,7 +85,8 @@ class NaiveManager:
 
 
 class BothManagers(RuleBasedStateMachine):
-    """A state machine that calls the manager and the naive manager alike."""
+    """A state machine that calls our manager and the naive one alike, and compares their
+    answers."""
 
     def __init__(self):
         super().__init__()

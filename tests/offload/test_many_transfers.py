@@ -22,8 +22,8 @@ KERNEL = partial(swap_blocks_batch, bytes_per_chunk=64, min_n=0)
 
 
 class Shuffled:
-    """One tensor, and a handler that copies its blocks. `gpu` and `cpu` are the expected
-    contents."""
+    """One tensor on each side, and a handler that copies its blocks in one direction. `gpu` and
+    `cpu` are the expected contents."""
 
     def __init__(self, accelerator, gpu_to_cpu, swap, most_buffers):
         self.random = np.random.default_rng(int(gpu_to_cpu))
@@ -41,7 +41,8 @@ class Shuffled:
         self.results = []
 
     def transfer(self, job_id):
-        """Transfers 1 to 3 random blocks to random places."""
+        """Starts a transfer of 1 to 3 random blocks to random places, and updates the expected
+        contents."""
         count = int(self.random.integers(1, 4))
         gpu_blocks, cpu_blocks = (self.random.permutation(of)[:count] for of in (32, 64))
         self.handler.transfer_async(job_id, [gpu_blocks], [cpu_blocks])
@@ -62,7 +63,8 @@ class Shuffled:
 @pytest.mark.timeout(600)
 @pytest.mark.deep
 def test_10_000_transfers_over_a_small_pool(accelerator):
-    """Half of the transfers are loads and half are stores, which are independent."""
+    """10,000 transfers through pools of four buffers are right, half of them loads and half stores,
+    in tensors of their own."""
     both = [
         Shuffled(accelerator, gpu_to_cpu, copy_batch, most_buffers=4)
         for gpu_to_cpu in (False, True)
@@ -81,7 +83,8 @@ def test_10_000_transfers_over_a_small_pool(accelerator):
 
 @pytest.mark.parametrize("most_buffers", [1, 4, None])
 def test_a_kernel_finds_its_descriptors_as_they_were(accelerator, most_buffers):
-    """The kernel reads its descriptors from the pool's memory when it runs."""
+    """A kernel reads the right descriptors when it runs, although the pool reuses its buffers: 40
+    loads are queued while the device is busy."""
     case = Shuffled(accelerator, gpu_to_cpu=False, swap=KERNEL, most_buffers=most_buffers)
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(50.0)
@@ -111,7 +114,8 @@ def test_20_000_pieces_of_128_bytes(accelerator):
 
 
 class Offloading:
-    """Prefixes that are computed on the GPU, stored, evicted, found again and loaded.
+    """A simulation of offloading: prefixes are computed on the GPU, stored, evicted, found again
+    and loaded.
 
     The bytes of a block follow from its hash, so a block in a wrong place is detected.
     """
@@ -173,13 +177,15 @@ class Offloading:
             self.free_gpu_blocks += gpu_blocks
 
     def _swap(self, *descriptors):
-        """Copies so slowly that a store is still in flight when its blocks are looked up."""
+        """Copies after a sleep of 0.2 ms, so that a store is still in flight when its blocks are
+        looked up."""
         self.accelerator.sleep(0.2)
         copy_batch(*descriptors)
 
 
 def test_what_is_found_is_what_was_stored(accelerator):
-    """Blocks are evicted and reused while other blocks are in flight in both directions."""
+    """Loaded prefixes have the bytes that were stored for them, while blocks are evicted and
+    reused, and others are in flight in both directions."""
     choice = random.Random(0)
     prefixes = [prefix_hashes([number] * 16, 4) for number in range(6)]
     offloading = Offloading(accelerator)
@@ -225,7 +231,8 @@ def test_a_block_is_found_once_its_store_is_done(accelerator):
 
 @pytest.mark.sim
 def test_to_load_what_is_still_being_stored_is_a_race(accelerator):
-    """Two handlers know nothing of each other, which is why there is a manager."""
+    """A load of a block that another handler is still storing is a race, which sim reports.
+    Handlers know nothing of each other, which is why there is a manager."""
     offloading = Offloading(accelerator)
     with debubble.record(accelerator) as timeline:
         offloading.store.transfer_async(0, [[1]], [[2]])

@@ -8,7 +8,8 @@ from solutions.offload import merge_adjacent
 
 pieces = st.tuples(st.integers(1, 60), st.integers(1, 60), st.integers(0, 5))
 lists_of_pieces = st.lists(pieces | st.sampled_from(["goes on", "goes on in the source"]))
-"""Pieces (source, target, bytes), or a piece that begins where the piece before it ends."""
+"""Draws lists of pieces (source, target, bytes), or names of pieces that begin where the piece
+before them ends."""
 
 
 def as_arrays(drawn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -25,7 +26,7 @@ def as_arrays(drawn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def bytes_of(src, dst, sizes) -> list[tuple[int, int]]:
-    """Returns every copied byte, (from, to), in order."""
+    """Returns (source, target) of every byte that the pieces copy, in order."""
     return [
         (source + byte, target + byte)
         for source, target, size in zip(src.tolist(), dst.tolist(), sizes.tolist(), strict=True)

@@ -35,7 +35,8 @@ def test_a_request_generates_the_same_in_any_slot_and_any_company(decoder):
 
 
 def test_a_slot_that_was_stopped_leaves_the_blocks_of_its_request_alone(accelerator, decoder):
-    """The next load gets the blocks while the slot is still empty."""
+    """Steps after a request was stopped don't write to its blocks: the next load gets them while
+    the slot is still empty."""
     decoder.start(0, BLOCKS[0], CONFIG.prefix_tokens, 5)
     run(decoder, CONFIG.new_tokens)
     decoder.stop(0)

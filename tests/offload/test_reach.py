@@ -67,7 +67,7 @@ def test_a_piece_past_the_end_of_its_memory_is_named(accelerator, check, side):
 
 @dataclass
 class Memory:
-    """Made-up ranges, and a count of look-ups."""
+    """A made-up map of memory ranges, which counts the look-ups."""
 
     ranges: list[MemoryRange]
     look_ups: list[int] = field(default_factory=list)

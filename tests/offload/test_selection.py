@@ -24,14 +24,14 @@ from .times import KIB, crossover_of, line_times
 
 ROOT = Path(__file__).parents[2]
 HOST, DEVICE = 1 << 20, 1 << 40
-"""Addresses that are never accessed here."""
+"""Made-up addresses in host and device memory. No test of this file accesses them."""
 ALWAYS = {path: crossover_of(lambda p, *_, path=path: 1 if p == path else 9) for path in PATHS}
 
 
 @pytest.fixture
 def queued(accelerator, monkeypatch):
-    """Returns the calls that would queue a copy: [(path, its descriptors and its launch)]. No
-    address is accessed."""
+    """Replaces the functions that queue copies, so that no address is accessed. Returns the list of
+    their calls: `by` (the path), `copied` (the descriptors), and how they are launched."""
     calls = []
 
     def by_dma(accelerator, descriptors, *, any_order):
@@ -55,8 +55,8 @@ def queued(accelerator, monkeypatch):
 
 
 def columns_of(sizes, *, apart=8, to_device=True):
-    """Returns descriptors as a pool has them, three int64 [N], of pieces with gaps of `apart`
-    bytes."""
+    """Returns descriptors as a pool holds them, (sources, targets, sizes) int64 [N] each, for
+    pieces of these sizes with `apart` bytes between them."""
     starts = np.concatenate([[0], np.cumsum(np.array(sizes) + apart)])[:-1]
     table = _new_descriptor_buffers(len(sizes))
     table[0] = torch.from_numpy(starts + (HOST if to_device else DEVICE))
@@ -180,7 +180,8 @@ def test_with_a_preset_few_pieces_are_a_dma_batch(accelerator, count, kernels):
 
 
 def test_trap_a_piece_that_is_larger_than_its_page_said_is_measured_by_itself(queued):
-    """The pages of 4 KiB favour the kernel, but pieces of 64 KiB don't."""
+    """The path is chosen by the sizes of the call's pieces, also if they are larger than the
+    announced pages: pages of 4 KiB favour the kernel, but pieces of 64 KiB don't."""
     fn = load_fn(4 * KIB, crossover=crossover_of(line_times))
     fn(*columns_of([4 * KIB] * 256))
     fn(*columns_of([64 * KIB] * 256))
@@ -195,7 +196,7 @@ def test_the_mean_size_decides_for_uneven_pieces(queued):
 
 
 def by_number(path, _, count):
-    """Returns times that favour the engine for few pieces and the kernel for many."""
+    """Returns made-up times that favour the DMA engine for few pieces, and the kernel for many."""
     return {"dma": count, "kernel": 20 + count / 100}[path]
 
 
@@ -208,7 +209,7 @@ def test_the_number_of_pieces_decides(queued):
 
 
 def test_a_list_is_taken_as_it_is(queued):
-    """The caller has merged adjacent pieces already."""
+    """Adjacent pieces in a call's list are not merged: the caller has merged pieces already."""
     fn = load_fn(crossover=crossover_of(by_number, counts=(1, 16, 256, 4096)))
     columns = columns_of([4096] * 400, apart=0)
     fn(*columns)
@@ -289,7 +290,8 @@ def test_whoever_copies_copies_exactly_what_is_asked_for(accelerator, chosen, si
 
 @pytest.mark.parametrize("chosen", SELECTED)
 def test_pieces_of_odd_sizes_too(accelerator, chosen):
-    """The preset chooses by pages; the other ways also handle pieces that no page announced."""
+    """Pieces of odd sizes are copied right. The preset chooses by pages; the other ways also handle
+    pieces that no page announced."""
     sizes = [7, 33, 64]
     for pages in [sizes] if chosen == "preset" else [sizes, [64]]:
         copy = swap(accelerator, sizes)
@@ -327,7 +329,8 @@ def test_descriptors_in_pageable_memory_are_uploaded(accelerator):
 
 @pytest.mark.parametrize("chosen", SELECTED)
 def test_nothing_to_copy_queues_nothing(accelerator, chosen):
-    """An empty list works on the default stream too, which a DMA batch refuses."""
+    """An empty list of pieces queues nothing, also on the default stream, where a DMA batch would
+    be refused."""
     fn = fn_of(chosen)
     copy = swap(accelerator, [])
     with debubble.record(accelerator) as timeline:

@@ -128,7 +128,8 @@ def test_pinned_descriptors_are_uploaded_when_they_must_be(accelerator, sizes, u
 
 
 def test_uneven_lists_leave_no_program_idle(accelerator, monkeypatch):
-    """Short jobs beside a long one have no chunk past their end."""
+    """Each piece gets only as many jobs as it has chunks: a short piece beside a long one has no
+    chunk past its end."""
     calls = calls_of(accelerator, monkeypatch, "launch")
     swap = memory.swap(accelerator, [8, 160, 8, 24])
     launch_swap(accelerator, *swap.descriptors, SMALL)
@@ -149,7 +150,8 @@ def test_no_more_programs_than_chunks(accelerator, monkeypatch, number, programs
 
 @pytest.mark.parametrize("sizes", [[64] * 24, [64] * 7 + [24] * 5])
 def test_merged_lists_copy_the_same_bytes(accelerator, sizes):
-    """The pieces are adjacent, except those of 24 bytes, which have 8 foreign bytes after them."""
+    """Lists whose adjacent pieces were merged copy the same bytes. The pieces of 24 bytes have 8
+    foreign bytes after them."""
     swap = memory.swap(accelerator, sizes, ordered=True, guard=0)
     merged = merge_adjacent(*(column.numpy() for column in swap.descriptors))
     assert len(merged[2]) < len(sizes)
@@ -249,8 +251,8 @@ def test_columns_may_lie_anywhere(accelerator, columns_of_swap, number, upload):
 
 
 def test_two_hundred_calls_in_a_row(accelerator):
-    """Each call's descriptors are overwritten at once by the next call, while the device is
-    busy."""
+    """Two hundred calls in a row copy the right bytes without a wait, although each call's
+    descriptors are overwritten by the next one while the device is busy."""
     swap = memory.swap(accelerator, [24] * 400)
     columns = [torch.empty(2, dtype=torch.int64) for _ in range(3)]
 
@@ -368,8 +370,8 @@ def test_more_chunks_than_can_be_counted_are_refused(accelerator, monkeypatch):
 
 
 def test_columns_with_different_strides_are_no_table(accelerator):
-    """All sizes are one number in memory, which follows the first row's addresses, as in a
-    table."""
+    """Columns that lie like a table's in memory but have different strides are copied right: all
+    sizes are one number here, with stride 0."""
     swap = memory.swap(accelerator, [64] * 20)
     flat = torch.zeros(3 * 20, dtype=torch.int64).pin_memory()
     places = ((3, 0), (3, 1), (0, 2))

@@ -15,7 +15,8 @@ from . import memory
 
 
 def run(swap, columns=None, *, num_programs=5, bytes_per_chunk=4096, vector=False, stages=3):
-    """Runs the kernel. `columns` are the descriptors that it reads; keep them until it is done."""
+    """Launches the swap kernel on the pieces of `swap`. Returns the descriptor columns that it
+    reads; keep them until it is done."""
     columns = columns or swap.pinned_descriptors
     pieces = Descriptors.of(*swap.descriptors)
     launch(
@@ -85,7 +86,8 @@ def test_descriptors_are_read_from_the_device_as_well(accelerator):
 
 
 def test_parts_of_a_longer_list_lie_anywhere(accelerator):
-    """The rows of a [3, 5] tensor begin at multiples of 8 bytes, not of 16."""
+    """The kernel reads descriptors at any multiple of 8 bytes, as the rows of a [3, 5] tensor are,
+    and not only of 16."""
     swap = memory.swap(accelerator, [64] * 5)
     rows = torch.stack(swap.descriptors).pin_memory()
     assert rows[1].data_ptr() % 16 == 8
@@ -111,8 +113,8 @@ def test_descriptors_may_be_the_rows_of_a_table(accelerator, rows):
 
 
 def test_bits_stay_as_they_are(accelerator):
-    """A floating point unit would change these numbers: signalling NaNs, NaNs with a payload,
-    subnormals, and -0.0."""
+    """The kernel copies bits that a floating point unit would change: signalling NaNs, NaNs with a
+    payload, subnormals, and -0.0."""
     patterns = [0x7FF0000000000001, 0xFFF8DEADBEEF0000, 0x7F8000017F800001, 1, 1 << 63]
     words = torch.from_numpy(np.array(patterns, dtype=np.uint64).view(np.int64))
     swap = memory.swap(accelerator, [8 * len(words)])
@@ -143,8 +145,9 @@ def test_a_hundred_thousand_pieces(accelerator, size):
 @pytest.mark.gpu
 @pytest.mark.gpu_memory(17)
 def test_words_beyond_the_range_of_32_bits(accelerator):
-    """The job has a little more than 16 GiB, so its last words are beyond 2^31. All bytes move down
-    by a multiple of 64 chunks, so the same program has read each byte before it is overwritten."""
+    """The kernel copies a piece of more than 16 GiB, whose last words are beyond 2^31. All bytes
+    move down by a multiple of 64 chunks, so the same program has read each byte before it is
+    overwritten."""
     nbytes, moved = (16 << 30) + 24, 64 << 20
     memory = torch.zeros(nbytes + 64 + moved, dtype=torch.uint8, device=accelerator.device)
     source, target = memory[moved:], memory

@@ -21,7 +21,7 @@ from .test_dma import calls_of
 
 
 def naive_launch(accelerator, swap, columns=None):
-    """Launches the kernel with unchecked descriptors."""
+    """Launches the job kernel without any check of the descriptors. (The naive way.)"""
     pieces = Descriptors.of(*swap.descriptors)
     columns = columns or [
         column.pin_memory().to(accelerator.device, non_blocking=True) for column in swap.descriptors
@@ -61,10 +61,12 @@ def test_trap_1_unpinned_descriptors_make_nobody_wait(accelerator):
 
 
 def test_trap_2_the_launch_is_on_the_stream_of_the_transfer(accelerator):
-    """The blocks are still being cleared when the call is made."""
+    """A load waits for work of the transfer's stream, here for the clearing of its blocks. Naive
+    code launches on the current stream, and its bytes are cleared later."""
 
     def loaded_behind_clearing(load):
-        """Returns the swap, the races, and True if the load was done before the clearing."""
+        """Runs `load` while the clearing of its target is held up on a stream. Returns (swap,
+        races, True if the load ended before the clearing)."""
         swap = memory.swap(accelerator, [64] * 16)
         stream = accelerator.stream()
         load(swap, stream)  # what there is to compile
@@ -80,7 +82,7 @@ def test_trap_2_the_launch_is_on_the_stream_of_the_transfer(accelerator):
         return swap, timeline.hazards, came_first
 
     def naive(swap, stream):
-        """Launches on the current stream, although the transfer has `stream`."""
+        """Launches on the current stream, although the transfer belongs to `stream`."""
         naive_launch(accelerator, swap)
 
     def on_the_stream(swap, stream):
@@ -117,7 +119,8 @@ def test_trap_3_sizes_that_are_no_multiples_of_8_lose_nothing(accelerator):
 
 
 def test_trap_3_addresses_are_looked_at_too(accelerator):
-    """Sizes don't show that a base or a stride is no multiple of 8."""
+    """Addresses that are no multiple of 8 raise ValueError, although the sizes are. DMA copies
+    them."""
     swap = memory.swap(accelerator, [64] * 16, shift=4)
     with pytest.raises(ValueError, match=r"descriptor 0: its source, .* must be a multiple of 8"):
         ours(swap)
@@ -177,12 +180,13 @@ def naive_swap_kernel(src_addrs, dst_addrs, sizes, num_jobs, WORDS: tl.constexpr
 
 
 NUMBERS = [17, 16, 1, 33, 32]
-"""Numbers of pieces. Triton specialises on multiples of 16, and on 1."""
+"""Numbers of pieces that Triton could compile for: it specialises on multiples of 16, and on 1."""
 
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """Returns the names of the kernels that Triton compiles."""
+    """Returns a list to which Triton, from now on, adds the name of each kernel that it
+    compiles."""
     names = []
     monkeypatch.setattr(
         triton.knobs.runtime,
@@ -219,8 +223,8 @@ def test_trap_9_the_number_of_pieces_compiles_nothing_anew(accelerator, compiled
 
 
 def test_trap_9_what_is_compiled_does_not_know_the_number(accelerator, monkeypatch):
-    """The kernel's other arguments are never specialised on: VARIES in
-    tests/kernels/launches/offload.py."""
+    """The number of pieces is an argument of the kernel and not a constant, so no number compiles
+    it again. (VARIES in tests/kernels/launches/offload.py says the same of its other arguments.)"""
     calls = calls_of(accelerator, monkeypatch, "launch")
     for number in NUMBERS:
         swap = memory.swap(accelerator, [64] * number)

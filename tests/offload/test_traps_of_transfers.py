@@ -26,7 +26,8 @@ KERNEL = partial(swap_blocks_batch, bytes_per_chunk=64, min_n=0)
 
 
 def layer(accelerator, num_blocks=8, page=64, copied_bytes=None):
-    """Returns a layer: GPU blocks are zero, and every byte of CPU block i is i + 1."""
+    """Returns the KVTensors of a layer: all bytes of the GPU blocks are 0, and every byte of CPU
+    block i is i + 1."""
     gpu = torch.zeros((num_blocks, page), dtype=torch.int8, device=accelerator.device)
     numbers = torch.arange(1, num_blocks + 1, dtype=torch.int8)
     cpu = numbers[:, None].expand(num_blocks, page).contiguous().pin_memory()
@@ -34,8 +35,8 @@ def layer(accelerator, num_blocks=8, page=64, copied_bytes=None):
 
 
 def first_bytes(tensor):
-    """Returns the first byte of each block, after a check that all bytes of a block are the
-    same."""
+    """Returns the first byte of each block. Raises AssertionError unless all bytes of a block are
+    equal."""
     rows = tensor.cpu()
     assert bool((rows == rows[:, :1]).all())
     return rows[:, 0].tolist()
@@ -55,7 +56,8 @@ def test_trap_2_the_copy_is_queued_where_its_end_is_recorded(accelerator):
         copy_batch(*descriptors)
 
     def is_there_when_it_is_reported(swap):
-        """Returns True if the device is done with a load once the host has waited for it."""
+        """Runs a load with this `swap`, waits for it, and returns True if the copy on the other
+        stream is done by then."""
         handler = SingleDirectionOffloadingHandler(
             [KVGroup([layer(accelerator)])], gpu_to_cpu=False, swap=swap
         )
@@ -72,8 +74,8 @@ def test_trap_2_the_copy_is_queued_where_its_end_is_recorded(accelerator):
 
 
 def fifo_only(stream, compute_stream, computed, previous_end):
-    """Orders a load after the previous transfer only, which is naive: a load reads no computed
-    memory, so it seems to have nothing else to wait for."""
+    """Makes a load wait for the previous transfer only. (The naive way: a load reads no computed
+    memory, so it seems to have nothing else to wait for.)"""
     if previous_end is not None:
         stream.wait_event(previous_end)
 
@@ -81,8 +83,8 @@ def fifo_only(stream, compute_stream, computed, previous_end):
 @pytest.mark.parametrize("swap", [copy_batch, KERNEL], ids=["dma", "kernel"])
 def test_trap_6_a_load_waits_for_the_compute_stream(accelerator, monkeypatch, swap):
     def load_behind_zeroing(waits):
-        """Loads behind a zeroing kernel. The host waits for the load, and so for the zeroing if the
-        load `waits` for it."""
+        """Runs a load while the zeroing of its blocks is held up. `waits` says if the load waits
+        for it. Returns (kinds of races, True if the loaded bytes are right)."""
         pair = layer(accelerator)
         handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False, swap=swap)
         handler.transfer_async("warm", [[7]], [[7]])
@@ -131,8 +133,8 @@ def test_trap_6_a_store_waits_for_the_compute_stream(accelerator, monkeypatch):
 
 
 def test_trap_8_the_bytes_that_are_copied_decide_and_not_the_page(accelerator, monkeypatch):
-    """Only 4 KiB of each page of 64 KiB are copied. Upstream leaves pages from 28 KiB on to the DMA
-    engine."""
+    """The path is chosen by the copied bytes, 4 KiB, and not by the page of 64 KiB. (Upstream
+    leaves pages from 28 KiB on to the DMA engine.)"""
     pair = layer(accelerator, page=64 * 1024, copied_bytes=4096)
     naive = _select_swap_blocks_fn([pair.page], gpu_to_cpu=False, preset=UPSTREAM)
     assert naive.name == "dma"
@@ -151,7 +153,8 @@ def test_trap_8_the_bytes_that_are_copied_decide_and_not_the_page(accelerator, m
 
 
 def test_trap_8_whoever_copies_is_told_of_merged_pieces(accelerator):
-    """Sixteen adjacent pages are one piece of sixteen times the size."""
+    """The swap function gets merged pieces: sixteen adjacent pages are one piece of sixteen times
+    the size."""
     seen = {}
 
     def sizes_of(merge):
@@ -176,7 +179,8 @@ def test_trap_8_whoever_copies_is_told_of_merged_pieces(accelerator):
 
 
 def test_trap_8_the_path_is_that_of_the_merged_pieces(accelerator):
-    """The merged piece suits the DMA engine; the sixteen pieces before it would suit the kernel."""
+    """The path is chosen for the merged pieces: one merged piece suits the DMA engine, and the
+    sixteen pieces before it would suit the kernel."""
 
     def time_us(path, _, count):
         return {"dma": 2.0 * count, "kernel": 10.0}[path]
@@ -200,7 +204,8 @@ def test_trap_8_the_path_is_that_of_the_merged_pieces(accelerator):
 
 
 def test_trap_8_pages_that_a_kernel_can_t_copy_are_left_to_the_dma_engine(accelerator):
-    """Pages of 60 bytes have any alignment, even if only 56 bytes are copied."""
+    """Pages of 60 bytes are copied by DMA, even if only 56 bytes of each are copied: a kernel
+    can't, since they have any alignment."""
     pair = layer(accelerator, page=60, copied_bytes=56)
     naive = _select_swap_blocks_fn([pair.copied_bytes], gpu_to_cpu=False, preset=UPSTREAM)
     assert naive.name == "preset"
@@ -230,7 +235,8 @@ def test_trap_9_what_is_compiled_is_compiled_at_construction(accelerator, monkey
 
 
 class ReusesTooEarly(DescriptorPool):
-    """A naive pool: it assumes that a queued copy has read its descriptors."""
+    """A naive pool: it reuses buffers at once, as if a queued copy had already read its
+    descriptors."""
 
     def give_back(self, buffers, event):
         self._free.append(buffers)

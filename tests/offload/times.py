@@ -6,7 +6,8 @@ KIB = 1024
 
 
 def crossover_of(time_us, sizes=(4 * KIB, 16 * KIB, 64 * KIB), counts=(16, 256, 4096), **named):
-    """Returns a crossover. `time_us(path, nbytes, count)` are its microseconds."""
+    """Returns a made-up Crossover. `time_us(path, nbytes, count)` is the time in microseconds for
+    each of its cells."""
     times = {
         path: [[float(time_us(path, nbytes, count)) for count in counts] for nbytes in sizes]
         for path in PATHS
@@ -18,6 +19,6 @@ def crossover_of(time_us, sizes=(4 * KIB, 16 * KIB, 64 * KIB), counts=(16, 256, 
 
 
 def line_times(path, nbytes, count):
-    """Returns times that are linear: the DMA engine pays for each piece, the kernel for the
-    bytes."""
+    """Returns a made-up time in µs: the DMA engine's grows with the number of pieces, the kernel's
+    with the bytes."""
     return 2.0 * count if path == "dma" else 0.5 * count * (nbytes / (4 * KIB))

@@ -14,7 +14,8 @@ Ranges = list[list[tuple[int, int]]]
 
 
 def holds_both(query, key, start, end):
-    """Returns True if a valid range (start < end) holds both query and key."""
+    """Returns True where query and key are both in the range `start` to `end`, its end included, if
+    the range is valid (start < end)."""
     inside = (query >= start) & (query <= end) & (key >= start) & (key <= end)
     return inside & (start < end)
 
@@ -25,7 +26,8 @@ def allowed_pairs(
     spans: list[tuple[int, int]],
     rule: Callable = holds_both,
 ) -> torch.Tensor:
-    """Returns [query_len, kv_len] bool: True for the pairs that may attend."""
+    """Returns [query_len, kv_len] bool: True for the pairs of query and key that may attend: causal
+    within the window, or both in one of `spans`."""
     query = torch.arange(positions.start, positions.stop)[:, None]
     key = torch.arange(positions.stop)[None, :]
     allowed = key <= query
@@ -38,7 +40,8 @@ def allowed_pairs(
 
 @dataclass
 class AttentionCase:
-    """A ragged batch with random queries, and keys and values in shuffled blocks of 16."""
+    """A batch of sequences of different lengths, with random queries, and keys and values in
+    shuffled blocks of 16."""
 
     batch: Batch
     query: torch.Tensor
@@ -49,8 +52,8 @@ class AttentionCase:
 
     @classmethod
     def random(cls, lengths, heads, head_size, dtype=torch.float32, padding=0) -> AttentionCase:
-        """Returns a random case. `lengths` are (query_len, kv_len) of each sequence; `heads` are
-        (query, KV) heads."""
+        """Returns a random case. `lengths` has (query_len, kv_len) of each sequence; `heads` is
+        (number of query heads, number of KV heads)."""
         num_heads, num_kv_heads = heads
         scheduled = [range(kv_len - query_len, kv_len) for query_len, kv_len in lengths]
         requests = PagedRequests(len(lengths), max(kv_len for _, kv_len in lengths))
@@ -94,7 +97,8 @@ class AttentionCase:
 
 
 def padded(ranges: Ranges, capacity: int | None = None, num_seqs: int | None = None):
-    """Returns [num_seqs, capacity, 2] int32 on the device, made the plain way."""
+    """Returns the ranges as [num_seqs, capacity, 2] int32 on the device, filled by two loops;
+    unused places are (0, 0)."""
     capacity = capacity or max(len(spans) for spans in ranges)
     table = torch.zeros(num_seqs or len(ranges), capacity, 2, dtype=torch.int32)
     for row, spans in enumerate(ranges):

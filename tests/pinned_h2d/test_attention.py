@@ -93,7 +93,8 @@ def test_prefill_from_the_first_token_with_bidirectional_images():
     ids=["its last key begins a tile", "its first key ends a tile"],
 )
 def test_a_span_counts_to_its_last_key_at_the_edge_of_a_tile(num_tokens, window, span, dtype):
-    """Tiles of keys begin at multiples of 16, 64 or 128, depending on the hardware."""
+    """Attention is right for spans whose first or last key is at the edge of a tile of keys. Tiles
+    begin at multiples of 16, 64 or 128, depending on the hardware."""
     lengths = [(num_tokens, num_tokens)]
     expect_agreement(lengths, (1, 1), 32, window, dtype, [[span]])
 
@@ -103,7 +104,8 @@ def test_padding_rows_of_a_graph_are_harmless():
 
 
 def test_ranges_are_read_at_any_capacity_and_alignment(accelerator):
-    """The rows of a micro-batch can begin anywhere in the buffer."""
+    """Attention is right for range tensors of any capacity that begin at any row of a larger
+    buffer, as those of a micro-batch do."""
     case = AttentionCase.random([(16, 16), (16, 16)], (2, 1), 64)
     ranges = [[(2, 9)], [(3, 14), (1, 2)]]
     for capacity, first in [(2, 0), (3, 1), (5, 3)]:
@@ -113,7 +115,8 @@ def test_ranges_are_read_at_any_capacity_and_alignment(accelerator):
 
 
 def test_keys_that_no_query_may_see_are_not_even_read(accelerator):
-    """A NaN value spoils every output whose program reads it, even with a weight of zero."""
+    """The kernel doesn't read values outside the window and spans: all but one tile are NaN here,
+    which would spoil every output, even with a weight of zero."""
     case = AttentionCase.random([(16, 1024)], (2, 1), 64)
     blocks = torch.from_numpy(case.requests.blocks[0])
     case.value_cache[blocks[: (1024 - 16 - 64) // 16 - 8]] = float("nan")  # all but one tile
@@ -200,8 +203,8 @@ def test_what_the_kernel_cannot_do_is_refused(change, error, text):
 
 @pytest.mark.gpu_memory(27)
 def test_offsets_beyond_32_bits(accelerator, monkeypatch):
-    """The last tokens of a long tensor, rows of a wide block table and last blocks of a large cache
-    give the same results as tokens, rows and blocks that lie close together."""
+    """Attention is right with offsets beyond 32 bits: the last tokens of a long tensor, rows of a
+    wide block table and last blocks of a large cache give the same results as near ones."""
     only_the_kernels(accelerator, monkeypatch, "solutions.pinned_h2d.model.attention")
     space = address_space(accelerator, torch.float32)
     to_device = lambda tensor: tensor.to(space.device)

@@ -56,7 +56,8 @@ def test_progress_and_table_stay_within_a_terminal(accelerator, shallow_model, c
 def test_a_shape_fits_what_is_free_and_what_this_process_may_take(
     monkeypatch, free, fraction, reserved, fits
 ):
-    """The GPU has 80 GiB, and the shape needs 45."""
+    """A shape of 45 GiB fits a GPU of 80 GiB only if that much is free, and if it is within this
+    process's limit."""
     gib = 2**30
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free * gib, 80 * gib))
     monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda: fraction)

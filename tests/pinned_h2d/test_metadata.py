@@ -64,7 +64,8 @@ def test_nothing_to_say_uploads_nothing(accelerator):
 
 @cache
 def shared_buffer() -> PrefixRangeBuffer:
-    """Returns one buffer for all examples, so that each finds what the last one left."""
+    """Returns the same buffer for all examples of a test, so that each example finds what the last
+    one left."""
     return PrefixRangeBuffer(8, 4, current().device)
 
 

@@ -25,7 +25,7 @@ def layers_of(first, scheduled, padding=0, num_layers=3):
 
 
 def tensor_of(layers):
-    """Returns the tensor that all layers share, after a check that they do."""
+    """Returns the range tensor of these layers. Raises AssertionError unless they share one."""
     tensors = [metadata.mm_prefix_range_tensor for metadata in layers.values()]
     assert all(tensor is tensors[0] for tensor in tensors)
     return tensors[0]
@@ -58,8 +58,8 @@ def test_micro_batches_share_one_upload(accelerator, num_micro_batches):
 @given(ranges=strategies.ranges, sizes=st.lists(st.integers(0, 4), min_size=1, max_size=3))
 @settings(max_examples=100)
 def test_a_micro_batch_sees_what_it_would_alone(ranges, sizes):
-    """The micro-batch alone has its own requests' ranges, keyed from zero, and uses the code before
-    the change."""
+    """A micro-batch gets the ranges that it would get alone, computed by the code before the change
+    with its own requests, numbered from zero."""
     firsts = [sum(sizes[:i]) for i in range(len(sizes))]
     batches = [
         layers_of(first, [EVERYTHING] * size, padding=i)

@@ -12,7 +12,8 @@ SHAPE = (16, 2)
 
 
 def upload_steps(accelerator, depth, steps, load_ms=0.0):
-    """Records uploads of the constants 0, 1, 2, ... to a buffer each."""
+    """Uploads the constants 0, 1, 2, ... through a ring of `depth` buffers, each to a tensor of its
+    own, while the device is busy for `load_ms`. Returns (those tensors, timeline)."""
     ring = StagingRing(SHAPE, torch.int32, depth)
     targets = [
         torch.zeros(SHAPE, dtype=torch.int32, device=accelerator.device) for _ in range(steps)

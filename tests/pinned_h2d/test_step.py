@@ -59,7 +59,8 @@ def test_prefill_then_decode_agree_with_the_code_as_it_was(accelerator, shallow)
 
 
 def test_a_layer_of_first_tokens_against_its_definition(accelerator, shallow):
-    """A token that sees no other token attends to its own value."""
+    """A layer's output for requests of one token equals its definition in double precision. Such a
+    token sees no other token, and attends to its own value."""
     requests = PagedRequests(3, 1)
     batch = requests.batch([range(1)] * 3, accelerator.device)
     config = replace(shallow.config, dtype=torch.float32)

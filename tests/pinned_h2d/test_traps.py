@@ -133,11 +133,12 @@ def test_trap_5_degenerate_spans_hold_nothing_and_end_nothing(accelerator):
     case = AttentionCase.random([(12, 12)], (2, 1), 32)
 
     def stop_at_zero(spans):
-        """Takes the first (0, 0) for the end of the list, which is naive."""
+        """Returns the spans before the first (0, 0), as if it ended the list. (The naive way.)"""
         return spans[: spans.index((0, 0))] if (0, 0) in spans else spans
 
     def needs_a_start(query, key, start, end):
-        """Takes a start of 0 for padding, which is naive."""
+        """Returns True where query and key are both in the range, unless it starts at 0, as if that
+        were padding. (The naive way.)"""
         return holds_both(query, key, start, end) & (start > 0)
 
     spans = [(0, 0), (5, 5), (0, 1), (4, 9)]
@@ -156,7 +157,7 @@ def test_trap_6_the_address_survives_graph_replay(accelerator):
     steps = [{0: [(2, 9)]}, {1: [(1, 6), (5, 10)]}, {}]
 
     def replayed_outputs(tensor_of_step):
-        """Returns the outputs of a graph that is captured with the first step's tensor and replayed
+        """Captures a graph with the first step's range tensor, and yields its output after a replay
         for each step."""
         held = [tensor_of_step(steps[0])]
         output = torch.zeros_like(on_device[0])
@@ -194,7 +195,8 @@ def test_trap_7_the_upload_is_pinned_does_not_wait_and_is_never_overwritten(acce
     ranges, device = {0: [(2, 5)], 1: [(1, 3)]}, accelerator.device
 
     def naive_upload(ranges):
-        """Uploads once a step, but from pageable memory and with a wait."""
+        """Uploads the ranges from pageable memory, for which the host waits, once a step. (The
+        naive way.)"""
         return torch.tensor([ranges[0], ranges[1]], dtype=torch.int32, device=device)
 
     runner = ModelRunner(2, 1, device)
@@ -212,7 +214,8 @@ def test_trap_7_the_upload_is_pinned_does_not_wait_and_is_never_overwritten(acce
     assert counts(our_upload) == (0, 1, 0)
 
     def arrived(upload, at_most_ms):
-        """Returns what three uploads of 1, 2 and 3 bring while the device is busy."""
+        """Returns the values that three uploads of 1, 2 and 3 bring if all are queued while the
+        device is busy."""
         targets = [torch.zeros(4, dtype=torch.int32, device=device) for _ in range(3)]
         accelerator.synchronize()
         with closed_gate(accelerator, at_most_ms):
@@ -258,8 +261,8 @@ def test_trap_8_the_number_of_ranges_compiles_nothing_anew(accelerator, monkeypa
 
 
 def compilations(accelerator, kernel, run, tensors, monkeypatch) -> int:
-    """Returns how many kernels Triton compiles for these calls; on sim, how many it would
-    compile."""
+    """Returns how many kernels Triton compiles for calls of `run` with these range tensors; on sim,
+    how many it would compile."""
     if accelerator.name == "cuda":
         compiled = kernel.device_caches[torch.cuda.current_device()][0]
         compiled.clear()

@@ -21,8 +21,8 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    """Returns the progress file beside a folder of chapters. The test runs in this folder, as a
-    reader's notebook does."""
+    """Returns the path of an empty progress file beside a folder of chapters. The test runs in that
+    folder, as a reader's notebook does."""
     (tmp_path / "chapters").mkdir()
     monkeypatch.chdir(tmp_path / "chapters")
     ProgressFile(tmp_path / "progress.jsonl").add([])
@@ -63,7 +63,8 @@ def take_hints(path):
 
 
 def try_a_kata(path):
-    """Adds attempts, which are thinned first; they make the file too large again and again."""
+    """Adds attempts at a kata, which make the file too large again and again. Then attempts are
+    deleted first."""
     for _ in range(EACH):
         ProgressFile(path).add([{"kind": "attempt", "kata": "k", "failed": ["x" * 2_000]}])
 
@@ -75,8 +76,8 @@ def numbers(path, kind, field):
 
 
 def test_every_way_to_write_keeps_what_the_others_wrote(path, locks, monkeypatch):
-    """Chapters and katas used to write the file in two ways, and lost half of each other's
-    events."""
+    """No prediction and no hint is lost if chapters and katas write the file from four processes.
+    (They used to write it in two ways, and lost half of each other's events.)"""
     monkeypatch.setattr(progress_file, "MOST_BYTES", 30_000)
     monkeypatch.setattr(progress_file, "ROOM", 25_000)
     in_processes(
@@ -149,7 +150,8 @@ def test_a_disk_that_is_full_halfway_changes_nothing(path, monkeypatch):
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c", "\r", "\n"])
 def test_a_text_may_hold_any_separator_of_lines(path, separator, monkeypatch):
-    """Only a newline ends a line of the file, when it is read and when it is thinned."""
+    """A kept text with any line separator is read back unchanged, also after the file was thinned:
+    only a newline ends a line of the file."""
     said = f"one{separator}two"
     kept.keep("how many?", said)
     assert kept.recall("how many?") == said
