@@ -25,19 +25,20 @@ FLOORS = (
     ("__init__",),
     ("commands", "workshop", "cli", "__main__"),
 )
-"""The packages and modules of `debubble`, from the ground up: each may use those of its own floor
-and of the floors below."""
+"""The floors of `debubble`, from the ground up, each with its packages and modules: these may
+import what is on their own floor and on the floors below."""
 
 FOR_TYPES = {
     ("debubble.contract.protocol", "debubble.timeline.data"): (
         "an accelerator fills a recording: the contract says so, and asks nothing of it"
     ),
 }
-"""Imports that may be from a higher floor under TYPE_CHECKING, with the reason."""
+"""Imports that may be from a higher floor if they are under TYPE_CHECKING: {(module, imported
+module): reason}."""
 
 Graph = dict[str, set[str]]
-"""The modules that each module imports, by dotted names, anywhere in its file: in functions and for
-annotations too. A package's `__init__` has the package's name."""
+"""A graph of imports, {module: modules that it imports}, by dotted names. Imports in functions and
+for annotations count too. A package's `__init__` has the package's name."""
 
 
 def read_graph(root: Path = ROOT) -> Graph:
@@ -53,8 +54,8 @@ def read_graph(root: Path = ROOT) -> Graph:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Returns a shortest circle for each set of modules that import one another, through the first
-    module by name."""
+    """Returns one shortest circle of imports for each set of modules that import one another,
+    beginning with the first module by name."""
     found, seen = [], set()
     for module in sorted(graph):
         if module in seen:
@@ -67,8 +68,8 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def upward(graph: Mapping[str, set[str]]) -> list[tuple[str, str]]:
-    """Returns (module, its import from a higher floor), and (module, "") for a module without a
-    floor."""
+    """Returns (module, imported module) for each import from a higher floor, and (module, "") for
+    each module that is on no floor."""
     found = []
     for module in sorted(name for name in graph if name.split(".")[0] == "debubble"):
         floor = _floor(module)
@@ -81,7 +82,8 @@ def upward(graph: Mapping[str, set[str]]) -> list[tuple[str, str]]:
 
 
 def offences(root: Path = ROOT) -> list[str]:
-    """Returns a sentence for each offence; none if all is well."""
+    """Returns a sentence for each circle, each import from a higher floor, and each module without
+    a floor; an empty list if all is well."""
     graph = read_graph(root)
     said = [f"a circle of imports: {' -> '.join(circle)}" for circle in circles(graph)]
     for module, name in upward(graph):
@@ -118,7 +120,8 @@ def _taken_from_type_checking(tree: ast.Module) -> list[ast.stmt]:
 
 
 def _named(lines: list[ast.stmt], package: list[str], files: Mapping[str, Path]) -> Iterator[str]:
-    """Returns our modules that these lines import, in a file of this package."""
+    """Yields the names of our modules that these statements import, in a file of the package
+    `package`."""
     for node in (node for line in lines for node in ast.walk(line)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
@@ -131,15 +134,15 @@ def _named(lines: list[ast.stmt], package: list[str], files: Mapping[str, Path])
 
 
 def _floor(module: str) -> int | None:
-    """Returns the number of a module's floor, 0 for the ground; None for a module that no floor
-    names."""
+    """Returns the index of a module's floor in FLOORS, 0 for the ground; None if the module is on
+    no floor."""
     name = module.removeprefix("debubble").lstrip(".").split(".")[0] or "__init__"
     return next((number for number, names in enumerate(FLOORS) if name in names), None)
 
 
 def _shortest_way(graph: Mapping[str, set[str]], start: str, end: str) -> list[str]:
-    """Returns the shortest way from `start` to `end` by at least one import; empty if there is
-    none."""
+    """Returns the modules on the shortest way from `start` to `end`, both included, by at least one
+    import; empty if there is none."""
     ways = [[start]]
     reached: set[str] = set()
     while ways:

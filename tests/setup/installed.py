@@ -18,12 +18,14 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 OURS = ("DEBUBBLE_", "PYTEST", "PYTHON", "TRITON_")
-"""Prefixes of environment variables that would influence our processes."""
+"""Prefixes of environment variables that would change what the installed package does; its
+processes don't inherit them."""
 
 
 class Installed:
-    """An environment built from a source distribution in `folder`. Its Python runs there, in an
-    empty `work`. `extra` is installed too; "" is the base install, which has no torch."""
+    """A virtual environment with a wheel of this project, built from a source distribution in
+    `folder`, and what it requires with `extra` ("" is the base install, which has no torch). Its
+    Python runs in an empty folder `work`."""
 
     def __init__(self, folder: Path, extra: str = "torch") -> None:
         self.work = folder / "work"
@@ -42,7 +44,7 @@ class Installed:
             self._link(needed)
 
     def add(self, name: str) -> None:
-        """Adds a package of this environment, with its requirements."""
+        """Adds a package from the tests' own environment, with its requirements, to this one."""
         found = distribution(name)
         for needed in (found, *dict(_needs(found)).values()):
             self._link(needed)
@@ -87,8 +89,8 @@ def _setup(source: Path, *arguments: str) -> None:
 def _needs(
     of: Distribution, known: frozenset[str] = frozenset(), extra: str = ""
 ) -> Iterator[tuple[str, Distribution]]:
-    """Yields the requirements of a distribution with an extra, by name, and their requirements in
-    turn."""
+    """Yields (name, distribution) of what a distribution requires with this extra, and of what
+    these require in turn."""
     for line in of.requires or ():
         asked = Requirement(line)
         name = re.sub(r"[-_.]+", "-", asked.name).lower()

@@ -47,7 +47,8 @@ class Pretended:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
     def around(self) -> dict[str, str]:
-        """Returns the variables of a fresh terminal, without those of the `make test` around it."""
+        """Returns the environment variables of a fresh terminal for this checkout, without those of
+        the `make test` that runs the tests."""
         ours = ("MAKE", "MFLAGS", "PYTHON", "VENV", "TORCH", "WHEELS", "PIP_", "UV")
         around = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
         return around | {

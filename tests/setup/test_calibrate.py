@@ -31,7 +31,7 @@ CONSTANTS = {name: value for name, value in asdict(CostModel.load()).items() if 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """Returns a GPU that measures the shipped constants."""
+    """Returns a made-up GPU. Its calibration measures the shipped constants."""
     fake = SimpleNamespace(description="Fake GPU", has_copy_batch=True)
     monkeypatch.setattr(command, "accelerator", lambda name: fake)
     monkeypatch.setattr(calibration, "calibrate", lambda gpu: iter(CONSTANTS.items()))
@@ -40,7 +40,8 @@ def gpu(monkeypatch):
 
 @pytest.fixture
 def parts(monkeypatch, tmp_path):
-    """Registers entry points: names and what they name."""
+    """Returns register(name="module:function", ...), which replaces the parts that are registered
+    for calibration; none at first."""
     (tmp_path / "fake_parts.py").write_text(PARTS)
     monkeypatch.syspath_prepend(tmp_path)
 

@@ -64,7 +64,7 @@ GPU = SimpleNamespace(modelled=False, description="NVIDIA A10G")
 
 @pytest.fixture
 def unknown_gpu(monkeypatch, tmp_path):
-    """Sets up a GPU without shipped constants, whose user measured nothing."""
+    """Makes the current GPU one that has no shipped constants and whose user measured none."""
     monkeypatch.delenv("DEBUBBLE_CALIBRATION", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 

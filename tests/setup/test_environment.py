@@ -54,7 +54,8 @@ exec {real} -c 'import sys; sys.executable = "{path}"; exec(sys.argv.pop(1))' "$
 
 
 def test_whoever_makes_an_environment_for_all_gets_a_python_that_all_can_run(tmp_path):
-    """The python3 of root may lie in root's home, which other users can't enter."""
+    """An environment for all users is made with a Python that every user can run: the python3 of
+    root may lie in root's home, which other users can't enter."""
     for name, path in (("python3", tmp_path / "python3"), ("python3.12", "/bin/sh")):
         text = PYTHON_ELSEWHERE.format(real=sys.executable, path=path)
         (tmp_path / name).write_text(text)
@@ -106,7 +107,9 @@ def test_torch_comes_from_the_configured_index_where_the_one_for_the_cpu_is_sile
 def test_bytecode_is_written_at_once_only_where_a_user_could_not_write_it(
     pretended, tmp_path, quiet
 ):
-    """Bytecode would break the hard links: each checkout would take 200 MB and half a minute."""
+    """Bytecode is compiled at installation only in a shared environment. In a user's own
+    environment it would break the hard links, so each checkout would take 200 MB and half a
+    minute."""
     command = [pretended.folder / "scripts/make-environment"]
     around = pretended.around() | ({"PYTHONDONTWRITEBYTECODE": quiet} if quiet else {})
     for venv, compiled in (("", False), (str(tmp_path / "shared"), True)):

@@ -14,11 +14,13 @@ PAGE = ROOT / "docs/find_your_waits.md"
 PAGES = [(PAGE, 0), (PAGE, 1), (ROOT / "docs/waits_in_vllm.md", 0)]
 SHOWN = re.compile(r"<!-- (debubble syncs [^\n]+) -->\n```text\n(.*?)```", re.DOTALL)
 WRITE = "DEBUBBLE_WRITE_DOCS"
-"""The variable that makes this test write the commands' current output into the page."""
+"""The environment variable that makes this test write the commands' current output into the
+pages."""
 
 
 def printed(command: str) -> str:
-    """Returns the command's output from the table on, in a terminal of 100 columns."""
+    """Runs the command on sim in a terminal of 100 columns, and returns its output from the table
+    on."""
     words = command.split()[1:]
     environment = os.environ | {"COLUMNS": "100", "DEBUBBLE_DEVICE": "sim"}
     done = subprocess.run(
@@ -48,7 +50,8 @@ def test_a_page_shows_what_its_commands_print(page, number):
 
 
 def test_the_action_names_options_that_there_are():
-    """The example of a GitHub Action uses options of `debubble syncs`."""
+    """All options that the page's example of a GitHub Action uses are options of `debubble
+    syncs`."""
     from typer.testing import CliRunner
 
     from debubble.cli import app

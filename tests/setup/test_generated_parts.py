@@ -34,8 +34,8 @@ stub_fails = []
 
 @pytest.fixture
 def script(monkeypatch):
-    """Returns a function: `script(name, *arguments)` runs a script of ours and returns its exit
-    status."""
+    """Returns script(name, *arguments), which runs our script scripts/<name>.py in this process and
+    returns its exit status."""
     monkeypatch.syspath_prepend(ROOT / "scripts")
 
     def run(name: str, *arguments: str) -> int:
@@ -47,7 +47,8 @@ def script(monkeypatch):
 
 @pytest.fixture
 def workbook(script, monkeypatch, tmp_path):
-    """Sets up one chapter, its two katas, and pages with a place for each list."""
+    """Returns a folder with one chapter, its two katas, and pages with a place for each generated
+    list."""
     monkeypatch.setattr(importlib.import_module("list_chapters"), "ROOT", tmp_path)
     for page, part in PAGES.items():
         (tmp_path / page).parent.mkdir(exist_ok=True)
@@ -162,7 +163,8 @@ def test_every_gpu_that_measured_has_rows_with_a_link_to_its_data(script, monkey
 
 
 def test_each_row_says_its_size_its_day_and_what_before_is(script):
-    """Every row of figures on our pages has all three; the README's rows have two sizes each."""
+    """Each headline on our pages says what "before" is, has two model sizes and a day; each row of
+    results has a day."""
     show_results = importlib.import_module("show_results")
     benchmarks = ROOT / "assets/benchmarks"
     headlines = show_results.headlines_table(benchmarks / show_results.HEADLINES_OF)
@@ -176,7 +178,8 @@ def test_each_row_says_its_size_its_day_and_what_before_is(script):
 
 
 def test_idle_of_one_step_is_one_figure(script):
-    """A table and the picture of the same step show the same share, for each GPU."""
+    """The table of costs and the picture of the same step show the same idle share, for each
+    GPU."""
     show_results = importlib.import_module("show_results")
     for gpu in (ROOT / "assets/benchmarks").iterdir():
         shown = show_results.costs_of(gpu, "pinned_h2d", "small")

@@ -11,7 +11,8 @@ def test_no_file_imports_in_a_circle_or_from_a_higher_floor():
 
 @pytest.fixture
 def tree(tmp_path):
-    """Returns a function that writes a checkout of the files that a test names."""
+    """Returns write(**files), which writes files {name: source} below a temporary folder and
+    returns the folder. `a__b` is the file a/b.py."""
 
     def write(**files):
         for package in ("debubble", "solutions"):

@@ -51,8 +51,8 @@ def test_what_is_allowed_passes(small_project):
 
 @pytest.fixture
 def small_project(tmp_path):
-    """Sets up our rules over packages that are empty except for what a test adds. Imports that a
-    rule allows are missing there."""
+    """Returns a project with our rules of layers and with empty packages, to which a test adds
+    imports. Rules that allow an import don't fail if it is missing."""
     rules = (ROOT / "pyproject.toml").read_text()
     unmatched = "unmatched_ignore_imports_alerting"
     (tmp_path / "pyproject.toml").write_text(

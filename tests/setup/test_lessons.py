@@ -13,19 +13,20 @@ from debubble.workshop.kata_files.lessons import lessons
 ROOT = Path(__file__).parents[2]
 FIVE = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload")
 MOST_LINES, MOST_LINES_OF_A_SITE = 70, 25
-"""The most changed lines of all lessons of a system, and of one site of sync_free."""
+"""The most changed lines in all lessons of a system together, and in one site of sync_free."""
 MOST_FILES_ON_TOP, MOST_LINES_ON_TOP = 9, 1050
 ON_TOP = ("before", "sites")
-"""The folders that belong to the story."""
+"""The subfolders of a system whose files count as its story, together with the files on top of its
+folder."""
 MOST_LINES_OF_A_FACE = 15
 MOST_EXERCISES_OF_THEIR_OWN = 8
 BEFORE_OR_EXERCISE = re.compile(r"/(before|katas)/|/before\.py$")
 DIFF = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ONE_FILE = (ROOT / "solutions/engine/seams.py",) * 2
-"""The file that has both sides of what the engine's README shows; the engine has no lesson of its
-own."""
+"""The first and the second file for the engine's README, which is one file with both sides: the
+engine has no lesson of its own."""
 ALSO_BEFORE = "solutions/flex_graph/tables/step_tables.py"
-"""The module from which flex_graph's before.py imports its FlexAttentionMetadata."""
+"""The module from which the before.py of flex_graph imports its FlexAttentionMetadata."""
 
 
 @pytest.mark.parametrize("system", FIVE)
@@ -65,8 +66,8 @@ def test_a_readme_names_files_that_are_there(readme):
 
 @pytest.mark.parametrize("system", [*FIVE, "engine"])
 def test_a_readme_shows_a_diff_of_lines_that_the_code_has(system):
-    """Removed lines are in a lesson's first file, added lines in its second, and context lines in
-    both."""
+    """The diff in a system's README has only lines of the code: removed lines are in a lesson's
+    first file, added lines in its second, and context lines in both."""
     readme = ROOT / "solutions" / system / "README.md"
     pairs = [(found.before, found.after) for found in lessons(ROOT, system)] or [ONE_FILE]
     first, second = (lines_of(files) for files in zip(*pairs, strict=True))

@@ -25,7 +25,8 @@ def files():
 
 
 def docstrings(text):
-    """Yields line and text of each string that stands alone as a statement."""
+    """Yields (line number, text) of each string that is a statement by itself: docstrings, also of
+    attributes."""
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else []:
@@ -42,7 +43,8 @@ def comments(text):
 
 
 def found_in(texts, path, pattern):
-    """Returns where `pattern` stands outside quotations."""
+    """Returns "file:line: match" for each match of `pattern` outside quotations in `texts`, which
+    are (line number, text)."""
     unquoted = ((line, re.sub(r"`[^`]*`|\"[^\"]*\"", "", text)) for line, text in texts)
     return [f"{path}:{line}: {m[1]}" for line, text in unquoted for m in pattern.finditer(text)]
 

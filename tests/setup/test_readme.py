@@ -25,7 +25,7 @@ def test_every_link_leads_somewhere(page):
 
 
 def anchors(page: Path) -> set[str]:
-    """Returns the anchors of the headings, as GitHub makes them."""
+    """Returns the anchors that GitHub makes of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

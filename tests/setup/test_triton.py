@@ -102,8 +102,8 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 def no_triton(tmp_path):
-    """Returns environment variables for a Python without Triton, which its child processes
-    inherit."""
+    """Returns environment variables under which Python and its child processes can't import
+    Triton."""
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_TRITON)
     return {"PYTHONPATH": os.pathsep.join([str(tmp_path), *IMPORT_PATH])}
 

@@ -140,7 +140,8 @@ def test_links_to_elsewhere_are_found_in_pages_and_notebooks(monkeypatch, tmp_pa
 
 @pytest.fixture
 def release(tmp_path):
-    """Sets up a clone with the files that scripts/release reads, ready for 0.2.0."""
+    """Returns (folder, look): a repository with the files that scripts/release reads, ready for
+    0.2.0, and a function that runs scripts/release --look there."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/release", tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.2.0"\n')

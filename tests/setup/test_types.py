@@ -12,9 +12,10 @@ FILES = [
     *sorted((ROOT / "solutions").rglob("*.py")),
     ROOT / "debubble_pytest.py",
 ]
-"""The paths that mypy checks."""
+"""The Python files that mypy checks."""
 BEHIND_THE_CONTRACT = (ROOT / "debubble/cuda", ROOT / "debubble/sim")
-"""The packages that only the contract calls, and PyTorch, which passes whatever it has."""
+"""The packages that are called only through the contract and by PyTorch, which passes arguments of
+any type."""
 PUBLIC = [
     path for path in FILES if not any(path.is_relative_to(folder) for folder in BEHIND_THE_CONTRACT)
 ]
@@ -38,14 +39,13 @@ def public_functions(
 
 
 def is_kernel(node: Function) -> bool:
-    """Returns True for a Triton kernel, where annotations of parameters have a meaning of their
-    own."""
+    """Returns True for a Triton kernel, in which annotations mean something else than types."""
     return any("triton" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
 def offences(source: str) -> list[str]:
     """Returns a sentence for each argument and each result of a public function that has no type,
-    or whose type may be Any."""
+    or whose type is or contains Any."""
     found = []
     for name, node in public_functions(ast.parse(source)):
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]

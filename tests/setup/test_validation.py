@@ -25,7 +25,8 @@ FAILS, PASSES, NEVER_ENDS = "import sys; sys.exit(3)", "pass", "import time; tim
 
 @pytest.fixture
 def checkout(monkeypatch, tmp_path):
-    """Sets up a checkout of two parts; the first part's command fails."""
+    """Returns a folder with a validation of two parts, "first" and "second"; the first part's
+    command fails."""
     folder = tmp_path / "checkout"
     folder.mkdir()
     for name, code in (("first", FAILS), ("second", PASSES)):
@@ -39,7 +40,7 @@ def checkout(monkeypatch, tmp_path):
 
 
 def validate(checkout, *more: str) -> tuple[int, dict]:
-    """Returns the exit code and the record."""
+    """Runs a validation of the checkout on sim, and returns (exit code, record)."""
     assets = checkout / "assets"
     code = validation.main(["--device", "sim", "--assets", str(assets), *more])
     return code, json.loads((assets / "validation/sim.json").read_text())
@@ -222,7 +223,8 @@ def all_of_them(tmp_path_factory):
 
 
 def test_whatever_runs_on_cuda_is_part_of_a_validation(all_of_them):
-    """Every folder of tests is validated, except those that use no accelerator, or only sim."""
+    """Every folder of tests belongs to a part of the validation, except the folders that use no
+    accelerator, or only sim."""
     elsewhere = {"browser", "chapters", "hub", "kernels", "outside", "progress"}
     elsewhere |= {"setup", "sim", "site"}
     given = [Path(path) for paths in parts.TESTS.values() for path in paths]

@@ -41,11 +41,12 @@ KATA = "katas/first_steps/test_upload_without_waiting.py"
 
 
 class Walk:
-    """A context that notes our files whose functions run in it, and counts the calls."""
+    """A context that counts the calls of functions in our files, by file, in the order in which the
+    files are first called."""
 
     def __init__(self, files: tuple[str, ...] = OURS, until: str | None = None) -> None:
-        """Sets up the context. `files` are the first parts of the paths that count. `until` names a
-        function whose call ends the walk."""
+        """Counts files whose paths begin with one of `files`, up to the call of the function named
+        `until`."""
         self.files, self.until = files, until
         self.calls: dict[str, int] = {}
 
@@ -71,7 +72,7 @@ class Walk:
 
 
 def addition() -> Walk:
-    """Returns the walk of `a + 1` on sim."""
+    """Returns the files that `a + 1` runs through on sim, inside a recording."""
     import torch
 
     import debubble
@@ -85,8 +86,8 @@ def addition() -> Walk:
 
 
 def gdn() -> Walk:
-    """Returns the walk of two prompts' lengths, from the metadata builder to the upload that the
-    kernels read."""
+    """Returns the files that the lengths of two prompts run through, from the metadata builder to
+    the upload that the kernels read."""
     import debubble
     from solutions import gdn
 
@@ -99,8 +100,8 @@ def gdn() -> Walk:
 
 
 def gdn_launch() -> Walk:
-    """Returns the walk of the tables of two prompts, from a layer's rule to the launch of the first
-    kernel that reads them."""
+    """Returns the files that the tables of two prompts run through, from a layer's rule to the
+    launch of the first kernel that reads them."""
     import debubble
     from solutions import gdn
 
@@ -122,8 +123,8 @@ def gdn_launch() -> Walk:
 
 
 def kata(whose: Literal["learner", "solutions"]) -> Walk:
-    """Returns the walk of pytest on a kata, run on the learner's file or on our solution, in a
-    fresh process."""
+    """Returns the files that pytest runs through on a kata with the learner's file or our solution,
+    in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(_kata, whose).result()
 
@@ -142,8 +143,8 @@ def _kata(whose: str) -> Walk:
 
 
 def swap() -> Walk:
-    """Returns the walk of a load of 20 separate blocks, in each of two tensors: 40 pieces of 8 KiB,
-    on sim."""
+    """Returns the files that a load of 20 separate blocks runs through on sim, in each of two
+    tensors: 40 pieces of 8 KiB."""
     import torch
 
     import debubble

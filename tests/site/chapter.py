@@ -49,7 +49,8 @@ SUMMARY = "Your predictions against what happened: 2 questions"
 
 
 def made_up_chapter() -> NotebookNode:
-    """Returns the chapter. DEBUBBLE_STORING has to be 1, as when chapters are stored."""
+    """Returns a made-up chapter with a view of each kind and its stored outputs. DEBUBBLE_STORING
+    has to be 1, as when chapters are stored."""
     after, before = transformer_step(0), transformer_step(4)
     bars = Drawing(Bar, width=("how wide", (1, 2, 4), 2), height=("how high", (1, 2), 1))
     layers = explore("layers", range(1, 6), lambda n: transformer_step(1, layers=n))
@@ -95,7 +96,7 @@ def words(plain: str) -> tuple[dict, dict]:
 
 
 def encoded(value: object) -> object:
-    """Returns bytes as a kernel sends them, and other values unchanged."""
+    """Returns bytes in base64, as a kernel sends them, and other values unchanged."""
     from base64 import b64encode
 
     return b64encode(value).decode() if isinstance(value, bytes) else value

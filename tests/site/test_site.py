@@ -23,8 +23,8 @@ MOST_BYTES = 1_500_000
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Returns a site with a made-up chapter, and the pages of the katas, the glossary and the
-    reference."""
+    """Returns the folder of a small site: a made-up chapter, some pages of katas, the glossary and
+    a reference."""
     need("nbconvert", "playwright")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEBUBBLE_STORING", "1")
@@ -51,7 +51,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole_site(tmp_path_factory):
-    """Returns the site with all pages, including the real chapters."""
+    """Returns the folder of the site with all pages, including the real chapters."""
     need("nbconvert")
     from scripts.site.__main__ import build
 
@@ -82,14 +82,15 @@ def browser():
 
 @pytest.fixture
 def opened(browser, site):
-    """Returns opened(path), which opens a page from a file. At the end there may be no error and no
-    outside request."""
+    """Returns opened(path), which opens a page of the small site from its file. Checks at the end
+    that there was no error and no request to other machines."""
     yield from pages_at(browser, site.as_uri())
 
 
 @pytest.fixture
 def served(browser, server):
-    """Returns the same function for pages from a web server."""
+    """Returns served(path), which opens a page of the small site from a web server, with the same
+    checks as `opened`."""
     yield from pages_at(browser, server)
 
 
@@ -308,7 +309,8 @@ BROKEN = """() => {
   return [...nodes].filter((node) => lines(node) > node.textContent.trim().split("\\n").length)
     .map((node) => node.textContent);
 }"""
-"""Finds amounts beside a slider, and text in fixed columns, that wrap into more lines."""
+"""JavaScript that returns the texts of amounts beside a slider, and of text in fixed columns, which
+wrap into more lines than they have."""
 PAGES = (
     CHAPTER,
     "index.html",

@@ -11,7 +11,7 @@ from .paths import ROOT
 
 
 def claims() -> dict[str, dict[str, Any]]:
-    """Returns the claims by kata and subject, as `debubble check` counts them."""
+    """Returns {kata: {subject: its claims}} for all katas, as `debubble check` counts them."""
     return {f"{kata.system}/{kata.name}": claims_about(kata) for kata in find_catalogue(ROOT).katas}
 
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from .paths import FOLDER, ROOT
 
 Tests = Mapping[str, Mapping[str, list[str]]]
-"""The parametrisations by file and function; none for a test without any."""
+"""The tests by file and function: {file: {function: its parametrisations}}; an empty list for a
+function without any."""
 
 
 def collected() -> Tests:
-    """Returns the tests of tests/ and katas/, without this folder's. Raises RuntimeError if pytest
-    can't collect them."""
+    """Returns the tests that pytest collects in tests/ and katas/, without this folder's. Raises
+    RuntimeError if pytest can't collect them."""
     options = ("--collect-only", "-q", "--deep", "--device=sim", "-pno:cacheprovider", "-pno:nbval")
     command = (sys.executable, "-m", "pytest", *options, f"--ignore={FOLDER}", "tests", "katas")
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
@@ -41,7 +42,7 @@ def by_function(ids: Iterable[str]) -> Tests:
 
 
 def ids_of(file: str, tests: Mapping[str, list[str]]) -> list[list[str]]:
-    """Returns the ids of a file's tests, by function."""
+    """Returns the full ids of a file's tests, a list for each function."""
     names = {function: f"{file}::{function}" for function in tests}
     return [
         [f"{names[function]}[{given}]" for given in parametrisations] or [names[function]]
@@ -50,13 +51,14 @@ def ids_of(file: str, tests: Mapping[str, list[str]]) -> list[list[str]]:
 
 
 def renames() -> dict[str, str]:
-    """Returns old names to new names: tests, one parametrisation of a test, files, and folders that
-    end with `/`."""
+    """Returns {old name: new name} from renames.toml. A name is a test, one parametrisation of a
+    test, a file, or a folder that ends with `/`."""
     return tomllib.loads((FOLDER / "renames.toml").read_text(encoding="utf-8"))
 
 
 def renamed(test_id: str, table: Mapping[str, str]) -> str:
-    """Returns the test's current id: the longest entry that it begins with counts."""
+    """Returns the current id of a test whose old id is `test_id`: the longest old name in `table`
+    that the id begins with is replaced."""
     for old in sorted(table, key=len, reverse=True):
         rest = test_id.removeprefix(old)
         if test_id.startswith(old) and (not rest or old.endswith("/") or rest[0] in ":["):
@@ -65,7 +67,8 @@ def renamed(test_id: str, table: Mapping[str, str]) -> str:
 
 
 def vanished(was: Tests, now: Tests, table: Mapping[str, str]) -> Iterator[str]:
-    """Yields a sentence for each file or function with tests that no longer exist."""
+    """Yields a sentence for each file all of whose tests vanished, and for each other function that
+    lost tests. Renamed tests, by `table`, haven't vanished."""
     there = {
         test_id for file, tests in now.items() for ids in ids_of(file, tests) for test_id in ids
     }

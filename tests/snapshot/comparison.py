@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 MOST = 20
-"""The most sentences to show."""
+"""The most sentences that `complaint` shows."""
 
 
 def changes(was: Mapping[str, Any], now: Mapping[str, Any], *where: str) -> Iterator[str]:
-    """Yields the changes of nested mappings of any depth; `where` is the path to them."""
+    """Yields a sentence for each entry of `was` that vanished or differs in `now`; both are nested
+    mappings. `where` is the path to them."""
     for name, value in was.items():
         place = (*where, name)
         if name not in now:
@@ -22,7 +23,8 @@ def changes(was: Mapping[str, Any], now: Mapping[str, Any], *where: str) -> Iter
 
 
 def complaint(sentences: list[str], advice: str) -> str:
-    """Returns the first sentences, and what to do."""
+    """Returns a text with the first MOST sentences, the advice, and how to take the snapshot
+    again."""
     more = [f"... and {len(sentences) - MOST} more"] if len(sentences) > MOST else []
     again = (
         "Where the change is meant, `python -m tests.snapshot` takes the snapshot again, "

@@ -16,7 +16,7 @@ Counts = dict[str, int]
 
 
 def program_counts() -> dict[str, dict[str, Counts]]:
-    """Returns the counts by subject and program."""
+    """Returns {subject: {program: sim's counts of one run}} for all programs."""
     return {
         subject: {name: counts_of(program) for name, program in programs.items()}
         for subject, programs in PROGRAMS.items()
@@ -24,7 +24,7 @@ def program_counts() -> dict[str, dict[str, Counts]]:
 
 
 def step_counts() -> dict[str, dict[str, Counts]]:
-    """Returns the counts by system and step."""
+    """Returns {system: {step: sim's counts}} for the steps of each system."""
     accelerator = debubble.accelerator("sim")
     return {
         system: {name: recorded(accelerator, step) for name, step in steps(accelerator)}

@@ -11,11 +11,12 @@ from typing import Any
 from .paths import ROOT
 
 PLACE = re.compile(r"\b\w+\.py:\d+")
-"""A pattern for a file and its line, which change when code moves."""
+"""A pattern for a file and line, such as `a.py:7`. The hash ignores them, since they change when
+code moves."""
 
 
 def outputs() -> dict[str, dict[str, str]]:
-    """Returns a hash of each cell's text, by chapter and cell, for cells that show text."""
+    """Returns {chapter: {cell id: hash of its output text}} for the cells that show text."""
     return {
         path.stem: {
             cell["id"]: digest(text)
@@ -33,6 +34,7 @@ def texts(cell: dict[str, Any]) -> Iterator[str]:
 
 
 def digest(text: str) -> str:
-    """Returns a hash that ignores line breaks, since they depend on the places in the text."""
+    """Returns a hash of the text that ignores line breaks, and files and lines in it, since they
+    change when code moves."""
     words = " ".join(PLACE.sub("a place", text).split())
     return f"text {hashlib.sha256(words.encode()).hexdigest()[:16]}"

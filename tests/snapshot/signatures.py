@@ -24,13 +24,13 @@ SPECIAL = {
     f"__{name}__"
     for name in ("bool", "call", "contains", "enter", "exit", "getitem", "iter", "len", "str")
 }
-"""Methods with underscores that other code calls."""
+"""Names of special methods, such as `__len__`, that belong to a class's public face."""
 PREFIX = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def signatures() -> dict[str, dict[str, Any]]:
-    """Returns a signature, or the members of a class, by package and public name."""
+    """Returns {package: {public name: its signature, or the members of a class}}."""
     packages = {name: import_module(name) for name in (*PACKAGES, *systems())}
     return {
         name: {public: described(getattr(package, public)) for public in package.__all__}
@@ -64,16 +64,16 @@ def class_described(cls: type) -> dict[str, Any]:
 
 
 def made_by(cls: type) -> str:
-    """Returns the signature of a class's constructor; "" if our code doesn't define one, or for a
-    protocol."""
+    """Returns the signature of a class's constructor; "" for a protocol, or if our code doesn't
+    define a constructor."""
     is_protocol = getattr(cls, "_is_protocol", False)
     ours = any(is_ours(owner_of(cls, name)) for name in ("__init__", "__new__"))
     return signature_of(cls) if ours and not is_protocol else ""
 
 
 def annotations_of(cls: type) -> dict[str, str]:
-    """Returns the annotations of a class's public attributes, including those of its own base
-    classes."""
+    """Returns the annotations, as text, of a class's public attributes, including those that it
+    inherits from our own classes."""
     found = {}
     for base in reversed(cls.__mro__):
         if is_ours(base):
@@ -88,7 +88,8 @@ def members_of(cls: type, fields: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def owner_of(cls: type, name: str) -> type:
-    """Returns the class that an attribute comes from; `object` if only the metaclass has it."""
+    """Returns the class that defines the attribute `name` of `cls`; `object` if only the metaclass
+    has it."""
     return next((base for base in cls.__mro__ if name in vars(base)), object)
 
 
@@ -120,7 +121,7 @@ def said(value: Any, how: Any) -> Any:
 
 
 class Words:
-    """An annotation or a default that a signature shows without quotes."""
+    """A text that is shown without quotes in a signature, as an annotation or a default."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -130,8 +131,8 @@ class Words:
 
 
 def without_modules(annotation: Any) -> str:
-    """Returns the annotation without modules: `torch.Tensor` as `Tensor`, whether text or a
-    class."""
+    """Returns an annotation as text without modules: `torch.Tensor` as `Tensor`, whether it is a
+    text or a class."""
     annotation = getattr(annotation, "__forward_arg__", annotation)
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return PREFIX.sub("", text)

@@ -22,7 +22,8 @@ from solutions.sync_free.model.separate_sites import SITES
 from solutions.sync_free.model.workload import Workload
 
 Steps = Iterator[tuple[str, Callable[[], object]]]
-"""Names and recorded functions: each is run before the next one is made."""
+"""The type of a system's steps: pairs of a name and a function to record. Each function is called
+before the next pair is made."""
 
 
 def of_first_steps(accelerator: Accelerator) -> Steps:

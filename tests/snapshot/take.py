@@ -17,7 +17,8 @@ from .paths import FOLDER
 from .signatures import signatures
 
 Kept = Mapping[str, Mapping[str, Any]]
-"""The stored entries by group and name; the entry of a name is a line of its file."""
+"""The stored entries of a part, {group: {name: value}}. The entry of a name is one line of the
+file."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,9 @@ class Part:
     name: str
     take: Callable[[], Kept]
     advice: str
-    """The advice if the part differs."""
+    """A sentence that says what to do if the part differs."""
     differences: Callable[[Kept, Kept], Iterator[str]] = changes
-    """Yields a sentence for each difference between the old and the new entries."""
+    """A function that yields a sentence for each difference between the old and the new entries."""
 
     @property
     def path(self) -> Path:
@@ -42,7 +43,8 @@ class Part:
         return kept
 
     def problem(self) -> str:
-        """Returns the differences and the advice, or ""."""
+        """Takes the part again, and returns its differences from the stored one, with the advice;
+        "" if there are none."""
         now = json.loads(json.dumps(self.take()))
         sentences = list(self.differences(self.read(), now))
         return complaint(sentences, self.advice) if sentences else ""

@@ -31,7 +31,8 @@ ORDERS = "\x1b]0;owned\x07\x1b[2J\x00\r\u202e\u2066\u2028\x85$\\bad$ $x_{$ \\fra
 
 
 def timeline(count: int, top: str = "", **changes: object) -> str:
-    """Returns a file of `count` kernels in few characters, with other columns or other entries."""
+    """Returns the text of a file with `count` kernels, as short as possible. `changes` are other
+    columns of the events or other entries; `top` is text that is inserted at the beginning."""
     columns: dict[str, object] = {
         "kind": [3] * count, "name": [2] * count, "lane": [1] * count,
         "start": [9 * number for number in range(count)], "duration": [1] * count,
@@ -49,7 +50,8 @@ def timeline(count: int, top: str = "", **changes: object) -> str:
 
 
 def filled(unit: str, size: int) -> str:
-    """Returns a file with an unknown entry that repeats `unit` up to `size` characters."""
+    """Returns the text of a file with an unknown entry, a list that repeats `unit` up to `size`
+    characters."""
     return timeline(3, '"x":[' + unit * (size // len(unit)) + "0],")
 
 
@@ -63,8 +65,8 @@ def lanes(count: int, name: Callable[[int], str]) -> str:
 
 
 def lines_inside(count: int) -> str:
-    """Returns a file in which each event belongs to the gradient of a line with very many inner
-    lines."""
+    """Returns the text of a file of `count` events, all for the gradient of a line that has four
+    times as many inner lines."""
     sources = [["a.py", n, "f", "x"] for n in range(count)]
     insides = [[0] * (count * 4), *([] for _ in range(count - 1))]
     numbers = {"source_insides": insides, "source_forwards": [None, *[0] * (count - 1)]}
@@ -72,7 +74,8 @@ def lines_inside(count: int) -> str:
 
 
 def pairs(count: int) -> str:
-    """Returns a file in which each kernel waits for a sync and a launch of its own."""
+    """Returns the text of a file with `count` events in threes: a sync, a launch, and the kernel of
+    this launch."""
     third = count // 3
     return timeline(
         3 * third, kind=[5, 4, 3] * third, lane=[0, 0, 1] * third,
@@ -86,8 +89,8 @@ def many_lines(count: int) -> str:
 
 
 def kinds(large: int, events: int) -> dict[str, Callable[[], str | bytes]]:
-    """Returns a function for each kind of file; some files have `large` bytes, some `events`
-    events."""
+    """Returns {kind: function that returns a file's text or bytes}. Some files have `large` bytes,
+    some `events` events."""
     return {
         "empty": lambda: "",
         "not text": lambda: b"\xff\xfe" + timeline(3).encode("utf-16-le"),
@@ -140,7 +143,8 @@ def write(folder: Path, large: int, events: int) -> dict[str, Path]:
 
 
 def opened(way: str, path: Path) -> str:
-    """Returns the printed text, or the error that refuses the file."""
+    """Opens the file in this way ("trace", "perfetto", "png", "every" or just loading it). Returns
+    the printed text, or "refused: " and the error."""
     printed, said = io.StringIO(), io.StringIO()
     if way in ("trace", "every"):
         from debubble.commands.trace import trace
@@ -166,7 +170,7 @@ def opened(way: str, path: Path) -> str:
 
 
 def peak_bytes() -> int:
-    """Returns this process's peak memory; `ru_maxrss` would include its parent's."""
+    """Returns this process's own peak memory in bytes; `ru_maxrss` would include its parent's."""
     with open("/proc/self/status") as status:
         return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
 
@@ -180,7 +184,8 @@ def open_all(way: str, files: list[str]) -> None:
 
 
 def open_apart(way: str, *files: Path) -> list[dict]:
-    """Opens files one after the other in a new process, where their costs add up."""
+    """Opens the files one after the other in one new process, and returns what was printed for
+    each. Their costs add up."""
     command = [sys.executable, "-m", "tests.timeline.hostile", way, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -45,8 +45,8 @@ class Recording:
 def transformer_step(
     uploads_per_layer: int, layers: int = 8, modelled: bool = True, slowness: float = 1.0
 ) -> Timeline:
-    """Returns a step with `uploads_per_layer` blocking uploads before each layer's four kernels, or
-    with one upload at the start for 0.
+    """Returns the recording of a made-up step: blocking uploads, `uploads_per_layer` of them before
+    each layer's four kernels, or a single upload at the start if it is 0.
 
     The host needs 4 µs for a launch, the device 30 to 60 µs for a kernel, times `slowness`.
     """

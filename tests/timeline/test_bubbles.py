@@ -18,8 +18,8 @@ def found(recording, **options):
 
 
 def two_kernels(second_launch, second_kernel, first_end=100.0):
-    """Returns a recording of two kernels: the first ends at 100, and the arguments are (start, end)
-    of the second one and of its launch."""
+    """Returns a recording of two kernels: one from 0 to `first_end` µs, and one at `second_kernel`,
+    launched at `second_launch`, both (start, end) in µs."""
     recording = Recording()
     recording.kernel(0.0, first_end, recording.launch(-5, -1))
     recording.kernel(*second_kernel, recording.launch(*second_launch))

@@ -35,7 +35,8 @@ MANY_EVENTS = {
     "many waits",
     "events with long names",
 }
-"""The kinds whose time depends on events, not on bytes: up to 50 µs to load and show an event."""
+"""The kinds of files whose cost depends on the number of events, not on bytes: up to 50 µs to load
+and show an event."""
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux says how much memory a process has held"
 )
@@ -47,8 +48,9 @@ def files(tmp_path_factory):
 
 
 def test_each_kind_is_shown_or_refused_in_a_sentence_and_in_the_memory_of_its_size(files):
-    """One process opens them all, the largest last, so its peak memory belongs to the current
-    file."""
+    """Each kind of file is shown, or refused with one short sentence, within memory proportional to
+    its size. (One process opens them all, the largest last, so its peak memory belongs to the
+    current file.)"""
     ordered = sorted(files.items(), key=lambda item: item[1].stat().st_size)
     found = open_apart("every", *(path for _, path in ordered))
     for (kind, path), cost in zip(ordered, found, strict=True):

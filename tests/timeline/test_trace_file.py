@@ -229,8 +229,8 @@ NASTY = (
 
 
 def with_libraries() -> Timeline:
-    """Returns a recording whose lines call a library, for the gradient of another library's
-    line."""
+    """Returns a recording whose events have a line in a library, an inner line and a forward line,
+    so that every kind of entry is in its file."""
     timeline = transformer_step(1)
     line = SourceLine("lib.py", 7, "pick", "x.item()", 4)
     more = {"column": 2, "inside": (line,), "forward": line}
@@ -242,7 +242,8 @@ def with_libraries() -> Timeline:
 
 
 def damaged(chance: random.Random) -> str:
-    """Returns a recording in which one to three values, at any depth, are replaced."""
+    """Returns the text of a recording's file in which one to three values, at any depth, are
+    replaced. One in twenty is cut off too."""
     data = json.loads(encode_timeline(with_libraries()))
     for _ in range(chance.randint(1, 3)):
         parent, place, inner = {"": data}, "", data
@@ -261,7 +262,8 @@ def damaged(chance: random.Random) -> str:
 @pytest.mark.deep(50)
 @pytest.mark.parametrize("seed", range(50))
 def test_of_a_damaged_file_it_tells_or_shows_what_is_there(seed, tmp_path):
-    """Each of 200 files gives one error, or a timeline that can be shown, exported and saved."""
+    """Each of 200 damaged files gives one short error, or a timeline that can be shown, exported
+    and saved."""
     chance, path, shown = random.Random(seed), tmp_path / "strange.json", 0
     for _ in range(200):
         text = damaged(chance).encode(errors="surrogatepass")
@@ -298,7 +300,7 @@ def test_lines_inside_others_are_checked():
 
 
 def peak_of(call) -> int:
-    """Returns the peak of the bytes that a call allocates."""
+    """Returns the most bytes that Python's allocations take at once during the call."""
     tracemalloc.start()
     try:
         call()

@@ -90,7 +90,7 @@ def validate(options: argparse.Namespace, parts: list[Part], record: Record, pat
 
 
 def elsewhere(assets: Path) -> dict[str, Result]:
-    """Returns each part's result on any GPU: enough to know how long it takes."""
+    """Returns {part: its result on any GPU}: enough to estimate how long the part takes."""
     known: dict[str, Result] = {}
     for path in sorted((assets / "validation").glob("*.json")):
         known |= read(path).get("parts", {})
@@ -100,7 +100,8 @@ def elsewhere(assets: Path) -> dict[str, Result]:
 def in_order(
     parts: list[Part], options: argparse.Namespace, earlier: dict[str, Result]
 ) -> list[Part]:
-    """Returns the parts that are asked for: without a result first, then the oldest."""
+    """Returns the parts that the options select: those without a result in `earlier` first, then
+    from the oldest result to the newest."""
     wanted = [part for part in parts if is_wanted(part, options)]
     return sorted(wanted, key=lambda part: age_order(earlier.get(part.name)))
 
@@ -112,8 +113,8 @@ def is_wanted(part: Part, options: argparse.Namespace) -> bool:
 
 
 def fitting(wanted, seconds, options: argparse.Namespace):
-    """Yields the parts that fit into the minutes, by the estimate, in order. The first one always
-    runs, since a part that never fits would never have a result."""
+    """Yields the parts that fit into `options.minutes` by the estimates `seconds`, in order. The
+    first part always runs, since a part that never fits would never have a result."""
     left = options.minutes * 60 if options.minutes else float("inf")
     for position, part in enumerate(wanted):
         share = 1.0 if part.alone else min(part.processes, options.processes) / options.processes

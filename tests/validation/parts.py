@@ -16,7 +16,7 @@ TRUTH = (
     "tests/sync_free/test_sync_detector.py",
     "tests/setup/test_calibrate.py",
 )
-"""The tests of sim's claims about a GPU, run on a GPU."""
+"""The tests of sim's claims about a GPU. They are the part "tests-truth", and run on a GPU."""
 TESTS: dict[str, tuple[str, ...]] = {
     "truth": TRUTH,
     "accelerators": (
@@ -30,7 +30,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "workshop": ("tests/workshop", "tests/views"),
     **{system: (f"tests/{system}",) for system in SYSTEMS},
 }
-"""The files and folders that are tested on the GPU, by part."""
+"""The files and folders of tests that each part runs, by the part's name without "tests-"."""
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
 PROCESSES = {
     "tests-accelerators": 2,
@@ -41,19 +41,19 @@ PROCESSES = {
     "tests-flex_graph": 4,
     "tests-engine": 3,
 }
-"""The number of processes of a part, if it is not 1. Tests of a file share its fixtures'
-results."""
+"""The number of pytest processes of a part, if it is not 1. Tests of one file run in one process,
+and share what its fixtures made."""
 NOTHING_SHARED = ("tests-pinned_h2d", "tests-workshop")
-"""Parts whose longest file has many tests that share nothing."""
+"""Parts whose longest file has many tests that share no fixtures, so its tests are spread over the
+processes."""
 OTHERS = {"sim": "gpu", "cuda": "sim"}
-"""The marker of tests for the other device, by device."""
+"""The marker of tests that this device can't run, by device."""
 SECONDS_OF_A_TEST = 300
 
 
 @dataclass(frozen=True)
 class Part:
-    """A command of the validation: `arguments` follow the interpreter, and `device` is what it runs
-    on."""
+    """A command of the validation: Python runs with `arguments`, on the accelerator `device`."""
 
     name: str
     device: str
@@ -73,9 +73,9 @@ class Part:
 
 
 def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list[Part]:
-    """Returns the parts for `gpus` GPUs. `device` is "cuda", or "sim" to try the validation itself
-    where there is no GPU. With several GPUs only the tests of ranks are a part. Benchmarks write to
-    the two folders."""
+    """Returns all parts of a validation with `gpus` GPUs; with several GPUs that is only the tests
+    of ranks. `device` is "cuda", or "sim" to try the validation itself without a GPU. Benchmarks
+    write to the two folders."""
     if gpus > 1:
         ranks = pytest(*RANKS, "--device", device)
         return [Part("ranks", device, ranks)]
@@ -90,13 +90,14 @@ def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list
 
 
 def left_out(device: str) -> tuple[str, ...]:
-    """Returns the markers of the tests that no part on `device` runs."""
+    """Returns the markers of the tests that no part on `device` runs: those in a browser, and those
+    for the other device."""
     return "browser", OTHERS[device]
 
 
 def tests(name: str, device: str) -> Part:
-    """Returns the part of a folder's tests, without those that are `left_out` or need much memory.
-    It has one process if pytest-xdist is missing."""
+    """Returns the part "tests-<name>" with the tests of TESTS[name], without those with a marker of
+    `left_out` or that need much memory. It has one process if pytest-xdist is missing."""
     part = f"tests-{name}"
     elsewhere = TRUTH if name != "truth" else ()
     processes = PROCESSES.get(part, 1) if find_spec("xdist") else 1
@@ -113,8 +114,8 @@ def tests(name: str, device: str) -> Part:
 
 
 def tests_of_much_memory(device: str) -> Part:
-    """Returns the part of the tests that declare their memory; they run one after another,
-    alone."""
+    """Returns the part with the tests of all folders that declare much GPU memory. It runs alone,
+    one test after another."""
     files = (
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "tests").rglob("test_*.py")
@@ -133,21 +134,21 @@ def tests_of_much_memory(device: str) -> Part:
 
 
 def operators(device: str, counts: Path) -> Part:
-    """Returns the part that counts waits and copies of each operator of PyTorch's database, written
-    to `counts`."""
+    """Returns the part that counts waits and copies of each operator of PyTorch's database, and
+    writes them to the file `counts`."""
     command = ("-m", "tests.accelerators.operators", "--device", device, "--output", str(counts))
     return Part("operators", device, (*command, "--processes", "6"), processes=6)
 
 
 def katas(system: str, device: str) -> Part:
-    """Returns the part that runs a system's katas on our solutions, not on the stubs."""
+    """Returns the part that runs the katas of a system on our solutions, not on the stubs."""
     arguments = (f"katas/{system}", "--impl", "solutions", "--device", device)
     return Part(f"katas-{system}", device, pytest(*arguments))
 
 
 def chapter(path: Path, device: str) -> Part:
-    """Returns the part of a chapter. `path` is its reference, which has the expected outputs; the
-    reader's notebook has the same cells."""
+    """Returns the part that runs a chapter with nbval. `path` is its reference, which has the
+    expected outputs; the reader's notebook has the same cells."""
     notebook = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
     place = path.relative_to(ROOT).as_posix()
     return Part(f"chapter-{path.stem}", device, pytest(*notebook, place))
@@ -165,8 +166,8 @@ def pytest(*arguments: str) -> tuple[str, ...]:
 
 
 def environment(device: str) -> dict[str, str]:
-    """Returns environment variables with which the checkout comes first on the path, and its
-    plugins load without an installation."""
+    """Returns environment variables for a part: the checkout comes first on Python's path, and its
+    pytest plugins load without an installation."""
     path = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
     return os.environ | {
         "DEBUBBLE_DEVICE": device,

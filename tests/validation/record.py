@@ -20,14 +20,15 @@ from typing import Any
 from debubble.contract.installed import installed
 
 Result = dict[str, Any]
-"""The type of a part's entry in the record."""
+"""The result of a part, as an entry of the record."""
 Record = dict[str, Any]
 UNKNOWN_SECONDS = 60.0
-"""The estimate for a part that never ran on any GPU."""
+"""The estimate in seconds for a part that never ran on any GPU."""
 
 
 def device_of(device: str) -> dict[str, str | int]:
-    """Returns the name and the number of the GPUs, for the head of the record."""
+    """Returns the name and the number of this machine's GPUs ("sim" and 1 if `device` is sim), for
+    the head of the record."""
     import torch
 
     on_gpu = device == "cuda"
@@ -38,7 +39,8 @@ def device_of(device: str) -> dict[str, str | int]:
 
 
 def circumstances(device: str, commit: str | None, root: Path) -> Result:
-    """Returns the entries that all results of one run share."""
+    """Returns the entries that are the same for all results of one run: commit, time of a launch,
+    and versions."""
     return {
         "commit": commit or commit_of(root),
         "launch_us": launch_us() if device == "cuda" else None,
@@ -77,7 +79,8 @@ def launch_us() -> float:
 
 
 def versions(device: str) -> dict[str, str | None]:
-    """Returns the versions that a result depends on."""
+    """Returns the versions of driver, CUDA, Python, packages and platform, on which a result
+    depends."""
     import torch
 
     return {
@@ -92,7 +95,8 @@ def versions(device: str) -> dict[str, str | None]:
 
 
 def read(path: Path) -> Record:
-    """Returns the record, empty if there is none yet or if its form is not ours."""
+    """Returns the record in the file; an empty one if there is no file or if its format is not
+    ours."""
     record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return record if isinstance(record.get("parts"), dict) else {}
 
@@ -107,19 +111,22 @@ def has_result(result: Result | None) -> bool:
 
 
 def age_order(result: Result | None) -> tuple[int, str]:
-    """Returns a sort key: parts without a result, then the oldest results."""
+    """Returns a key that sorts results: parts without a result first, then from the oldest result
+    to the newest."""
     return (1, result["date"]) if has_result(result) else (0, "")
 
 
 def seconds_of(result: Result | None) -> float:
-    """Estimates how long a part takes. A part that was cut needs more than it had."""
+    """Estimates how many seconds a part takes. A part that was cut counts as half as long again as
+    it ran."""
     if not result:
         return UNKNOWN_SECONDS
     return max(result.get("seconds", 0.0), 1.5 * result.get("cut_after", 0.0))
 
 
 def merged(earlier: Result | None, result: Result) -> Result:
-    """Returns what the record keeps: a part that was cut keeps its last whole result."""
+    """Returns the result to store: the new one, or if the new run was cut, the last complete one
+    with a note of the cut."""
     if result["status"] == "cut" and has_result(earlier):
         return earlier | {"cut_after": result["cut_after"]}
     return result
@@ -134,7 +141,7 @@ def write(record: Record, path: Path) -> None:
 
 
 def shared(values: Iterable[Any]) -> str:
-    """Returns the distinct values, joined by commas."""
+    """Returns the distinct values as text, in their order, joined by commas."""
     return ", ".join(dict.fromkeys(map(str, values)))
 
 

@@ -24,7 +24,8 @@ WHERE_SHARED = {
     "OMP_NUM_THREADS": "1",
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
 }
-"""The limits of a process that shares GPU and host with others; the caller's environment wins."""
+"""Environment variables that limit a process which shares GPU and host with other parts; the
+caller's environment wins."""
 
 
 def run_all(
@@ -33,10 +34,10 @@ def run_all(
     seconds: Callable[[Part], float],
     deadline: float | None = None,
 ) -> Iterator[tuple[Part, Result]]:
-    """Yields each part with its result, as soon as it has one. At most `processes` processes use
-    the device at once. `seconds` estimates how long a part takes: the longest begin first. A part
-    that runs at the `deadline` (of `time.monotonic`) is ended, and its result is "cut"; parts that
-    have not begun by then have no result."""
+    """Runs all parts, and yields each with its result, as soon as it has one. At most `processes`
+    processes use the device at once; parts that take longest by `seconds` begin first. A part that
+    still runs at `deadline` (of `time.monotonic`) is ended with the result "cut"; parts that have
+    not begun by then have no result."""
     sharing = sorted((part for part in parts if not part.alone), key=seconds, reverse=True)
     yield from _side_by_side(sharing, processes, deadline)
     for part in parts:
@@ -71,8 +72,8 @@ def _taken_out(running: dict[Future[Result], Part], done: Future[Result]) -> tup
 
 
 def run(part: Part, *, limited: bool = False, deadline: float | None = None) -> Result:
-    """Runs a part. With `limited` it leaves other parts their share of the memory, and its output
-    is printed at its end."""
+    """Runs a part in a process and returns its result. With `limited` the process leaves other
+    parts their share of the memory, and its output is printed at its end."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         extra = [f"--junitxml={report}"] if part.counts_tests else []
@@ -106,7 +107,8 @@ def run(part: Part, *, limited: bool = False, deadline: float | None = None) -> 
 
 
 def _until(process: subprocess.Popen[str], deadline: float | None) -> tuple[str | None, bool]:
-    """Waits for the process. Returns its output, and True if the deadline ended it."""
+    """Waits until the process ends, or kills it at the deadline. Returns (its output, True if it
+    was killed)."""
     left = None if deadline is None else max(0.1, deadline - time.monotonic())
     try:
         return process.communicate(timeout=left)[0], False
@@ -116,8 +118,8 @@ def _until(process: subprocess.Popen[str], deadline: float | None) -> tuple[str 
 
 
 def counts(report: Path) -> Result:
-    """Returns what passed, failed and was skipped, and why, and the figures that tests recorded
-    (`record_property`), from a JUnit report."""
+    """Returns the numbers of tests that passed, failed and were skipped, the reasons of the skips,
+    and the figures that tests recorded with `record_property`, from a JUnit report."""
     cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     outcomes: dict[str, list[str]] = {"failed": [], "skipped": []}
     for case in cases:

@@ -11,7 +11,7 @@ from .record import Record, has_result, read, shared
 
 @dataclass(frozen=True)
 class State:
-    """One record, and the status of each part that exists today."""
+    """The record of one kind of GPU, with the status of each part that exists today."""
 
     gpu: str
     """The GPU's name, with their number if there are several."""
@@ -25,7 +25,8 @@ class State:
 
     @property
     def others(self) -> str:
-        """Names the parts that did not pass, by their status."""
+        """Returns a text that names the parts that failed and those without a result; "" if there
+        are none."""
         kinds = {status: self.named(status) for status in ("failed", "no result")}
         return "; ".join(
             f"{status}: {', '.join(names)}" for status, names in kinds.items() if names
@@ -33,7 +34,8 @@ class State:
 
     @property
     def versions(self) -> str:
-        """Returns the versions with which the parts ran."""
+        """Returns a text with the versions of torch, Triton and the driver with which the parts
+        ran."""
         ran = self.record["parts"].values()
         names = {"torch": "torch", "triton": "Triton", "driver": "driver"}
         return ", ".join(
@@ -48,7 +50,7 @@ class State:
 
 
 def states(assets: Path) -> list[State]:
-    """Returns the records that have a part, the one with the newest result first."""
+    """Returns a State for each record that has results, the one with the newest result first."""
     found = []
     for path in sorted((assets / "validation").glob("*.json")):
         record = read(path)
@@ -68,8 +70,8 @@ def states(assets: Path) -> list[State]:
 
 
 def print_states(assets: Path) -> bool:
-    """Prints a line for each record. Returns True if there is one, and no part of any failed or
-    has no result."""
+    """Prints a line for each record. Returns True if there is a record, and if every part of every
+    record passed."""
     found = states(assets)
     for state in found:
         passed = len(state.named("passed"))

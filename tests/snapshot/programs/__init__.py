@@ -27,4 +27,4 @@ PROGRAMS: dict[str, dict[str, Callable]] = {
     }
     for subject, module in MODULES.items()
 }
-"""The programs, by subject and name."""
+"""The programs by subject and name: {subject: {name: program}}."""

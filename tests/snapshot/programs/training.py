@@ -42,7 +42,8 @@ def training_step_adamw_loop(accelerator, device):
 
 
 def training_step_adamw_default(accelerator, device):
-    """Uses PyTorch's default implementation for the device: foreach on CUDA."""
+    """Returns a training step with the AdamW implementation that PyTorch chooses for the device:
+    foreach on CUDA."""
     model = little_model(device)
     x, y = cpu_rand(6, 8).to(device), cpu_ints(3, (6,)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
