@@ -13,19 +13,21 @@ BLOCK = 64
 
 @dataclass(frozen=True)
 class Pool:
-    """A cache on sim and host memory beside it. `device` and `host` are uint8 [blocks, BLOCK];
-    block i of the host is full of the number i."""
+    """A cache on sim (`device`) and pinned memory of the host (`host`), both uint8 [blocks, BLOCK].
+    Block i of the host is full of the number i at first."""
 
     accelerator: object
     device: torch.Tensor
     host: torch.Tensor
 
     def load(self, blocks: dict[int, int]) -> None:
-        """Copies host blocks to device blocks, as one batch on the current stream."""
+        """Copies host blocks to device blocks, {host block: device block}, as one batch on the
+        current stream."""
         self.copy(self.host, list(blocks), self.device, list(blocks.values()))
 
     def store(self, blocks: dict[int, int]) -> None:
-        """Copies device blocks to host blocks, as one batch on the current stream."""
+        """Copies device blocks to host blocks, {device block: host block}, as one batch on the
+        current stream."""
         self.copy(self.device, list(blocks), self.host, list(blocks.values()))
 
     def copy(self, source: torch.Tensor, from_: list, target: torch.Tensor, to: list) -> None:
@@ -33,7 +35,7 @@ class Pool:
         self.accelerator.copy_batch(*pieces)
 
     def on_device(self) -> list[int]:
-        """Returns the first byte of every device block, by a copy that the host waits for."""
+        """Returns the first byte of every device block. The host waits for the copy."""
         return self.device.cpu()[:, 0].tolist()
 
     def on_host(self) -> list[int]:
@@ -41,7 +43,7 @@ class Pool:
 
 
 def pool(accelerator, num_blocks: int = 8) -> Pool:
-    """Returns a pool whose device blocks are zero, once all work that made it is done."""
+    """Returns a Pool with zeros in its device blocks, once all work that made it is done."""
     device = torch.zeros(num_blocks, BLOCK, dtype=torch.uint8, device=accelerator.device)
     host = torch.arange(num_blocks, dtype=torch.uint8)[:, None].expand(-1, BLOCK).contiguous()
     made = Pool(accelerator, device, host.pin_memory())

@@ -168,7 +168,8 @@ def test_by_address_takes_three_int64_arrays_of_one_length():
 
 
 def test_memory_may_be_freed_while_an_address_is_looked_up(accelerator, monkeypatch):
-    """Garbage may be collected at any time, also while the table of memory is rebuilt."""
+    """The owner of an address is looked up without an error if memory is freed meanwhile: the
+    garbage collector can run while the table of memory is rebuilt."""
     plain, garbage = torch.zeros(8), [torch.zeros(8, device=accelerator.device) for _ in range(3)]
     for tensor in garbage:
         tensor.data_ptr()
@@ -186,7 +187,8 @@ def test_memory_may_be_freed_while_an_address_is_looked_up(accelerator, monkeypa
 
 
 def test_pinned_memory_may_be_collected_at_any_line_that_pins_more(accelerator):
-    """The test runs in a process of its own, since a deadlock would last forever."""
+    """Pinned memory can be freed by the garbage collector at any line of the code that pins more,
+    without a deadlock. The test runs in a process of its own, which would hang forever."""
     done = subprocess.run([sys.executable, "-c", COLLECTS], timeout=60, check=False)
     assert done.returncode == 0
 

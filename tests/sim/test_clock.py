@@ -95,7 +95,8 @@ def test_a_wait_lasts_until_the_queue_is_empty(accelerator):
 
 
 def test_a_small_pageable_copy_lets_the_host_go_and_a_large_one_holds_it(accelerator):
-    """The host spends a quarter of a millisecond on 2 MiB on GPUs, and then continues."""
+    """A pageable upload of 2 MiB occupies the host for a quarter of a millisecond, and a larger one
+    until all earlier work of the device is done, as measured on GPUs."""
     ends = {}
     for kib in (1, 2048, 2080):
         with debubble.record(accelerator) as timeline:

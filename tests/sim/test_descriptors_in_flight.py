@@ -42,7 +42,8 @@ def memory(accelerator):
 
 
 def columns(source, from_, target, to, nbytes=BLOCK):
-    """Returns source addresses, target addresses and sizes, int64 [N] each in pinned memory."""
+    """Returns (source addresses, target addresses, sizes), int64 [N] each in pinned memory, to copy
+    blocks `from_` of `source` to blocks `to` of `target`."""
     numbers = addresses(source, from_), addresses(target, to), sizes(len(to), nbytes)
     return [torch.from_numpy(column).pin_memory() for column in numbers]
 
@@ -102,7 +103,8 @@ def test_descriptors_may_be_reused_behind_the_kernel(accelerator, memory):
 
 @pytest.mark.parametrize("value", [0, 8])
 def test_descriptors_overwritten_with_nonsense_are_a_race_and_no_crash(accelerator, memory, value):
-    """The kernel would end with an illegal memory access on a GPU."""
+    """Descriptors that are overwritten before the kernel reads them are reported as a race, and no
+    byte is moved. On a GPU the kernel would end with an illegal memory access."""
     descriptors = columns(memory.host, [1], memory.device, [2])
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(5)
@@ -161,7 +163,8 @@ def test_a_store_by_a_kernel_is_poison_until_it_is_done(accelerator, memory):
 
 
 def test_what_a_kernel_leaves_of_its_targets_stays_as_it_was(accelerator, memory):
-    """The kernel copies only whole words: the last 4 of 12 bytes are not written."""
+    """Bytes of a kernel's targets that the kernel doesn't write stay as they were: this one copies
+    only whole words, so not the last 4 of 12 bytes."""
     memory.device.fill_(9)
     descriptors = columns(memory.device, [1], memory.host, [4], nbytes=12)
     swap(descriptors)
@@ -305,8 +308,9 @@ def test_what_a_kernel_writes_to_a_pinned_argument_is_no_overwriting(accelerator
 
 
 def test_to_run_all_again_changes_nothing_that_the_host_may_have_back(accelerator, memory):
-    """Two kernels are done, and the host has reused their inputs, when an earlier copy turns out to
-    be overwritten."""
+    """Sim runs work again when an earlier copy turns out to be overwritten, but changes nothing
+    that the host may have reused meanwhile: two kernels are done, and their inputs have new
+    values."""
     side = accelerator.stream()
     numbers = torch.full((16,), 3.0, pin_memory=True)
     total = torch.zeros(16, device=accelerator.device)

@@ -49,7 +49,8 @@ def test_a_stream_of_pytorchs_is_one_of_sims(accelerator):
 
 @pytest.mark.parametrize("ours", [handles.StreamOnSim, handles.EventOnSim])
 def test_all_that_pytorchs_handles_can_do_but_for_addresses_ours_can(ours):
-    """PyTorch's own optimizers may call a new method as soon as it exists."""
+    """Our streams and events have all methods of PyTorch's except those for native handles:
+    PyTorch's own optimizers may call a new method as soon as it exists."""
     theirs = {handles.StreamOnSim: handles._STREAM, handles.EventOnSim: handles._EVENT}[ours]
     missing = {name for name in {*dir(theirs)} - {*dir(ours)} if not name.startswith("_")}
     assert missing <= {"device_type", "native_handle", "ipc_handle", "from_ipc_handle"}
@@ -100,7 +101,7 @@ def test_a_module_that_moves_keeps_its_parameters_and_their_gradients(accelerato
 
 
 class Marked(torch.Tensor):
-    """A tensor subclass: results keep the class, as on other devices."""
+    """A tensor subclass. Results of its operators keep the class on sim, as on other devices."""
 
 
 def test_a_tensor_of_sim_can_be_of_a_class_of_ones_own(accelerator):
@@ -145,8 +146,8 @@ MEASURED = {
     "torch.linalg.matrix_exp(x.expand(2, 4, 3)[:, :3])": (2, 1, 0),
     "torch.linalg.matrix_exp(x[:1, :1])": (0, 0, 0),
 }
-"""The reads, pageable uploads and pinned uploads of each expression on an H100. `matrix_exp` of a
-batch is a value and a download."""
+"""The (reads, pageable uploads, pinned uploads) of each expression on an H100. `matrix_exp` of a
+batch reads a value and downloads."""
 
 
 @pytest.mark.parametrize("expression", MEASURED)
@@ -276,7 +277,7 @@ def test_a_loop_over_a_loader_with_workers(accelerator):
 
 
 class Names(TorchDispatchMode):
-    """A dispatch mode that notes which operators on the device PyTorch shows it."""
+    """A dispatch mode that notes, as "name on device", which operators PyTorch shows it."""
 
     def __init__(self):
         super().__init__()

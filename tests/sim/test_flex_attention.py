@@ -15,7 +15,7 @@ def batch(accelerator):
 
 
 def replayed(accelerator, batch, mask_mod=None):
-    """Returns a graph of one call, and its output."""
+    """Captures a graph of one call of flex_attention. Returns (graph, its output)."""
     batch.attend(mask_mod)
     graph = accelerator.graph()
     with graph.capture():
@@ -66,7 +66,8 @@ def test_a_wrong_entry_is_found_in_the_replay_and_not_in_the_capture(accelerator
 
 
 def test_all_columns_but_the_last_may_name_blocks(batch):
-    """A kernel reads ahead into the last column."""
+    """Attention is right if all columns of kv_indices but the last name blocks. A kernel reads
+    ahead into the last column."""
     batch.kv_indices[0, :12] = torch.arange(12)
     batch.kv_num_blocks[0] = 12
     expect_close(batch.attend(), batch.expected())
@@ -80,7 +81,8 @@ def test_blocks_behind_the_count_are_not_read(accelerator, batch):
 
 
 def test_what_a_key_that_nobody_sees_holds_is_multiplied_by_zero(batch):
-    """The kernel does so too: a cache that was never written can spoil the pages that are read."""
+    """A NaN in the value of a key that no query sees makes the result NaN, as on a GPU, whose
+    kernel multiplies it by zero. A NaN in such a key doesn't."""
     batch.fill([Request([3], 10, 10)])
     batch.key[3, 12] = float("nan")
     expect_close(batch.attend(), batch.expected())
@@ -163,7 +165,8 @@ def test_the_kernels_of_a_short_query_split_and_combine(accelerator, batch):
 
 
 def test_a_mask_alone_counts_for_nothing(accelerator, batch):
-    """The operators of a mask are part of the kernel."""
+    """A mask adds nothing to the counts of flex_attention, which are three kernels: its operators
+    are part of them."""
     batch.attend()
     with debubble.record(accelerator) as timeline:
         batch.attend()
@@ -227,7 +230,8 @@ def test_a_mask_is_ordinary_pytorch(batch, case):
 
 
 def test_no_mask_is_every_key_of_the_blocks(accelerator, batch):
-    """PyTorch inserts its own mask, which has no shape."""
+    """Attention with PyTorch's own mask, which is used if there is none, sees all keys of the
+    listed blocks. That mask has no shape."""
     from torch.nn.attention.flex_attention import noop_mask
 
     batch.fill([Request([3], PAGE, 10)])
@@ -239,7 +243,8 @@ def test_no_mask_is_every_key_of_the_blocks(accelerator, batch):
 
 
 def test_query_heads_of_any_number_share_a_key_head(accelerator, batch):
-    """The kernel for long queries takes three heads, whatever the queries' length."""
+    """Three query heads can share one key head, which takes one kernel: the kernel for long
+    queries."""
     three = batch.query[:, :3].transpose(0, 1)[None]
     one = {name: t[:, :1] for name, t in batch.arguments().items() if name != "query"}
     from debubble.accelerator import flex_attention

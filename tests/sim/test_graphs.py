@@ -200,7 +200,8 @@ def test_a_replay_that_breaks_on_freed_memory_names_the_hazard_all_the_same(acce
 
 
 def test_a_capture_leaves_memory_alone_that_nobody_has_used(accelerator):
-    """An engine's cache fills nearly all of a GPU, but is empty except for a few blocks."""
+    """A capture restores memory without touching pages that were never used, and its replay writes
+    them: an engine's cache fills nearly all of a GPU, but only a few blocks are in use."""
     cache = torch.empty(128 << 20, dtype=torch.uint8, device=accelerator.device)
     cache[5:9] = 7
     cache[-3:] = 8

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 SHAPE = (3, 4, 5)
 SCALAR_MASKS = (True, False, ("tensor", True), ("tensor", False), ("on the CPU", True))
-"""Masks without dimensions: they take all or nothing."""
+"""Indices that are masks without dimensions: True takes everything, False nothing."""
 
 pytestmark = pytest.mark.sim
 
@@ -27,8 +27,8 @@ def positions(size, count):
 
 
 def parts(size):
-    """Returns a strategy for the index of one dimension; ("tensor", ...) is put on the test's
-    device."""
+    """Returns a strategy for the index of a dimension of this size. ("tensor", ...) stands for a
+    tensor on the device, ("on the CPU", ...) for one on the CPU."""
     in_a_tensor = st.one_of(positions(size, 2), positions(size, 1), st.integers(-size, size - 1))
     mask = st.lists(st.booleans(), min_size=size, max_size=size)
     return st.one_of(
@@ -66,7 +66,7 @@ def on(device, part):
 
 
 def outcome(call):
-    """Returns the result of the call, or the name of the error's class."""
+    """Returns the call's result, or the name of the class of the error that it raises."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -91,8 +91,8 @@ def assign(device, index, value):
 
 
 def names_each_element_once(index):
-    """Returns True if no position repeats. Otherwise it is undefined which of several values
-    wins."""
+    """Returns True if the index names no element twice. Otherwise it is undefined which of several
+    assigned values wins."""
     elements = torch.arange(60).view(SHAPE)[on("cpu", index)]
     return elements.unique().numel() == elements.numel()
 

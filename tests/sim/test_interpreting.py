@@ -41,8 +41,8 @@ def asserting_kernel(x):
 
 @pytest.fixture
 def prepared(monkeypatch):
-    """Returns the names of the functions for which the interpreter prepared the language, in
-    order."""
+    """Returns a list to which Triton's interpreter, from now on, adds the name of each function for
+    which it prepares the language."""
     from triton.runtime import interpreter
 
     prepare, functions = interpreter._patch_lang, []
@@ -75,7 +75,8 @@ def interrupted_kernel(x):
 
 
 def replaced():
-    """Returns what sim replaces in Triton, and what a run sets."""
+    """Returns the state to compare before and after a run: what sim replaces in Triton's
+    interpreter, what a run sets, and NumPy's error settings."""
     from triton.runtime import interpreter
 
     calls = type(double).__call__, interpreter.GridExecutor.__call__
@@ -85,7 +86,8 @@ def replaced():
 
 @pytest.mark.parametrize("how", ["launched", "called"])
 def test_a_kernel_interrupted_twice_leaves_no_state(accelerator, prepared, how):
-    """The kernel's own interrupt comes first, or second if the line runs before it."""
+    """A kernel that is interrupted by itself and once more at any line of sim's code leaves no
+    state: the same values, and the next kernel is right."""
 
     def start():
         interpreting.check_runs.cache_clear()
@@ -203,8 +205,8 @@ def following_kernel(address, y):
 
 
 ASTRAY = [-(10**9), 10**9, 2**61 - 5, 6510615555426900570]
-"""Offsets from a tensor's start, in int32 elements: below it, above it, half of all addresses away,
-and the poison that sim writes to freed int64."""
+"""Offsets from a tensor's start, in int32 elements: far below it, far above it, half of all
+addresses away, and the poison that sim writes to freed int64 memory."""
 
 
 def launched(kernel, x, index, y):
@@ -244,7 +246,8 @@ def test_lanes_that_a_mask_leaves_out_may_point_anywhere(accelerator):
 
 @pytest.mark.parametrize("slot", [1, 2**31 - 1, -(2**31)])
 def test_a_condition_on_the_program_may_leave_out_all_lanes(accelerator, slot):
-    """A GPU reads nothing if one scalar masks a whole block."""
+    """A scalar condition can mask all lanes of a load: then nothing is read, as on a GPU, even if
+    the address is far outside of the tensor."""
     x = torch.arange(6.0, device=accelerator.device).view(3, 2)
     y = torch.full((2,), 7.0, device=accelerator.device)
     launch(row_kernel, (1,), x, torch.tensor([slot]).to(accelerator.device), len(x), y, N=2)
@@ -295,7 +298,8 @@ def test_pageable_memory_is_no_memory_of_the_device(accelerator):
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 def test_a_graph_whose_indices_were_freed_names_where_and_goes_nowhere(accelerator, dtype):
-    """A replay finds poison in the freed indices, which leads out of all memory."""
+    """A replay whose captured indices were freed raises RuntimeError that names both lines, and
+    reads nothing: the freed memory holds poison, which leads out of all memory."""
     device = accelerator.device
     x, y = torch.zeros(8, device=device), torch.zeros(4, device=device)
     index = torch.arange(4, dtype=dtype, device=device)
@@ -313,7 +317,8 @@ def test_a_graph_whose_indices_were_freed_names_where_and_goes_nowhere(accelerat
 
 
 def test_indices_overwritten_in_flight_are_a_hazard_and_no_error(accelerator):
-    """The work is run again with the bytes that the device got, which lead out of all memory."""
+    """Indices that are overwritten while their upload is in flight are reported as a race, and
+    raise no error when the work is run again with bytes that lead out of all memory."""
     device = accelerator.device
     x, y = torch.ones(8, device=device), torch.zeros(4, device=device)
     staged = torch.arange(4).pin_memory()

@@ -12,7 +12,8 @@ ROWS = [(5,), (3, 5), (20, 256), (2, 3, 5), (2, 2, 3, 5), (0, 5), (2, 0, 5)]
 
 
 class Watching(TorchDispatchMode):
-    """A dispatch mode under which PyTorch decomposes `linear`."""
+    """A dispatch mode under which PyTorch decomposes `linear` into other operators; it checks
+    that."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         assert func.overloadpacket.__name__ != "linear"
@@ -20,8 +21,8 @@ class Watching(TorchDispatchMode):
 
 
 def doing(accelerator, call):
-    """Returns the result, and how long the call kept the host and the stream busy, with its number
-    of kernels."""
+    """Returns (result of the call, (modelled time of the host, modelled time until the stream is
+    done, number of kernels))."""
     device, stream = accelerator._device, accelerator._device.current_stream()
     accelerator.synchronize()
     host, kernels = device.now, stream.submitted

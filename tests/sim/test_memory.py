@@ -30,7 +30,7 @@ def alive(*kinds):
 
 
 def left_behind(work, kinds=(torch.Tensor, Step)):
-    """Returns how many more objects exist after more of the same work."""
+    """Returns how many more objects of these kinds exist after work(1000) than after work(20)."""
     work(20)
     before = alive(*kinds)
     work(1000)

@@ -33,8 +33,8 @@ def test_a_program_gives_what_it_gives_on_the_cpu(accelerator, program, recorded
 
 
 def expect_same(got, expected, where="result"):
-    """Checks values, shapes, dtypes and strides, and that the wrapper's metadata matches its
-    data."""
+    """Checks values, shapes, dtypes and strides of `got`, in nested results too, and that the
+    metadata of tensors on sim matches their data."""
     if isinstance(expected, torch.Tensor):
         assert (got.shape, got.dtype) == (expected.shape, expected.dtype), where
         if got.device.type == "sim":
@@ -124,7 +124,8 @@ def test_a_wait_of_a_backward_pass_in_a_capture_is_told_with_its_line(accelerato
 
 
 def test_an_error_in_a_hook_reaches_who_began_the_backward_pass(accelerator):
-    """The caller gets the error with its cause and its line, instead of an abort of the process."""
+    """An error in a gradient hook is raised by backward() with its cause and its line, instead of
+    ending the process. The next backward pass works."""
     x = torch.ones(3, device=accelerator.device, requires_grad=True)
     y = x * 2
 
@@ -142,8 +143,8 @@ def test_an_error_in_a_hook_reaches_who_began_the_backward_pass(accelerator):
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8, torch.float32])
 def test_a_histogram_of_integers_is_counted(accelerator, dtype):
-    """CUDA counts integers, and the CPU does not; MoE layers of transformers count their tokens
-    so."""
+    """torch.histc counts integers on sim, as CUDA does and the CPU does not. MoE layers of
+    transformers count their tokens so."""
     experts = torch.tensor([0, 1, 1, 3, 9]).to(accelerator.device, dtype)
     counted = torch.histc(experts, bins=4, min=0, max=3)
     assert (counted.dtype, counted.tolist()) == (dtype, [1, 2, 0, 1])
@@ -205,7 +206,8 @@ def test_a_product_of_integers_is_refused_as_on_cuda(accelerator, product, dtype
 
 @pytest.mark.parametrize("inverse", [torch.linalg.pinv, torch.pinverse])
 def test_what_is_marked_as_conjugated_is_so_inside_of_an_operator(accelerator, inverse):
-    """PyTorch decomposes products with conjugated factors before sim sees them."""
+    """Complex matrices have the CPU's pseudoinverse on sim, although PyTorch decomposes products
+    with conjugated factors before sim sees them."""
     a = torch.randn(3, 5, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(inverse(a.to(accelerator.device)).cpu(), inverse(a))
 
@@ -274,7 +276,8 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_an_optimizer_takes_all_parameters_at_once_by_default(accelerator, optimizer):
-    """PyTorch itself decides so on CUDA, by the class of a parameter."""
+    """An optimizer's step takes as many kernels for eight layers as for one, so it updates all
+    parameters at once: PyTorch decides so by the class of a parameter, as on CUDA."""
 
     def kernels_of_a_step(layers, **options):
         model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(layers)))

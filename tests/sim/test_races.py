@@ -108,13 +108,15 @@ AFTER_A_COPY = {
     "transposing": lambda x, other: (x + 1, x.t_())[0],
     "resizing": lambda x, other: (x + 1, x.resize_(64).fill_(1))[0],
 }
-"""Work on a copy's target while the copy is in flight; `other` is pinned."""
+"""Functions that work on a copy's target `x` while the copy is in flight; `other` is a pinned
+tensor."""
 
 
 @pytest.mark.parametrize("overwrite", [None, slice(1), slice(8)], ids=["none", "one", "all"])
 @pytest.mark.parametrize("work", AFTER_A_COPY)
 def test_a_large_upload_is_overwritten_as_a_small_one_is(accelerator, monkeypatch, work, overwrite):
-    """The target of a large copy borrows the source's bytes instead of copying them."""
+    """Large uploads, whose targets borrow the source's bytes at first, have the same races and
+    values as small ones, which are copied."""
     found = []
     for lent_from, earlier in [(2**40, False), (0, False), (2**40, True), (0, True)]:
         monkeypatch.setattr(inflight, "LENT_FROM", lent_from)
@@ -367,7 +369,8 @@ def recorded_event(accelerator):
 
 
 def used_on_a_side_stream(accelerator, side, numbers=1000):
-    """Reads memory of the default stream on the side stream, and drops the last reference to it."""
+    """Makes a tensor on the default stream, reads it on the side stream, and drops the last
+    reference to it. Returns the result."""
     dropped = torch.ones(numbers, device=accelerator.device)
     side.wait_event(recorded_event(accelerator))
     with side:
@@ -441,7 +444,8 @@ def test_who_has_waited_for_the_use_may_have_its_memory(accelerator, who):
 
 
 def test_memory_goes_back_to_the_stream_that_asked_for_it(accelerator):
-    """A different stream never gets this memory."""
+    """Freed memory of the default stream is not used for an allocation on a side stream, so there
+    is no race."""
     side = accelerator.stream()
     with debubble.record(accelerator) as timeline:
         used_on_a_side_stream(accelerator, side)
@@ -452,7 +456,8 @@ def test_memory_goes_back_to_the_stream_that_asked_for_it(accelerator):
 
 @pytest.mark.parametrize(("numbers", "found"), [(1000, 1), (10, 1), (1001, 1), (1100, 0)])
 def test_only_what_it_is_large_enough_for_is_made_of_it(accelerator, numbers, found):
-    """Allocations are rounded up to 512 bytes, so 1000 and 1001 floats have one size."""
+    """Freed memory is used for an allocation that it is large enough for. Sizes are rounded up to
+    512 bytes, so 1000 and 1001 floats have the same size."""
     side = accelerator.stream()
     with debubble.record(accelerator) as timeline:
         used_on_a_side_stream(accelerator, side)
@@ -461,8 +466,8 @@ def test_only_what_it_is_large_enough_for_is_made_of_it(accelerator, numbers, fo
 
 
 def test_small_requests_have_memory_of_their_own(accelerator):
-    """PyTorch never takes a small allocation from the memory of a large tensor, which has more than
-    1 MiB."""
+    """A small allocation doesn't get the freed memory of a tensor of more than 1 MiB, as in
+    PyTorch."""
     side = accelerator.stream()
     with debubble.record(accelerator) as timeline:
         used_on_a_side_stream(accelerator, side, numbers=1 << 20)
@@ -539,7 +544,8 @@ def test_values_that_are_joined_are_no_race(accelerator, five, values):
 
 
 def test_a_capture_proves_nothing_and_its_replay_does(accelerator, five, values):
-    """A capture's numbers are whatever its buffers happen to hold."""
+    """A capture reports no race, since its numbers are whatever the buffers happen to hold; a
+    replay does, with the captured line."""
     index = torch.zeros(3, dtype=torch.int64, device=accelerator.device)
     graph = accelerator.graph()
     with debubble.record(accelerator) as timeline:

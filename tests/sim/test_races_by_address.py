@@ -40,7 +40,8 @@ RACE = ["unordered_streams"]
 
 
 def by_kernel(accelerator, memory, source, from_, target, to):
-    """Launches a kernel that accesses memory by address, but moves nothing."""
+    """Launches a kernel that is said to copy blocks `from_` of `source` to blocks `to` of `target`
+    by address, but that moves nothing."""
     pieces = ByAddress(addresses(source, from_), addresses(target, to), sizes(len(to)))
     accelerator.launch(lambda: None, None, work=Work(by_address=pieces))
 
@@ -240,7 +241,8 @@ def test_in_any_order_a_source_that_the_host_knows_of_is_there(accelerator, memo
 
 
 def test_the_first_use_by_address_knows_what_was_under_way(accelerator, side):
-    """No address of the tensor was needed before."""
+    """A race with the first access to a tensor by address is found, although no address of the
+    tensor was needed before."""
     host = torch.ones(8, BLOCK, dtype=torch.uint8, pin_memory=True)
     with debubble.record(accelerator) as timeline:
         cache = torch.zeros(8, BLOCK, dtype=torch.uint8, device=accelerator.device)
@@ -284,7 +286,8 @@ def test_a_pinned_tensor_copied_beside_a_pinned_address(accelerator, memory, sid
 
 
 def test_a_kernel_or_an_index_on_the_whole_cache_accuses_nobody(accelerator, memory, side):
-    """These accesses don't say which blocks they touch, and loads overlap them on purpose."""
+    """Kernels and indexing on a whole cache are no race with a load of one block: they don't say
+    which blocks they touch, and loads overlap them on purpose."""
     index = torch.tensor([2], device=accelerator.device)
     row = torch.ones(1, BLOCK, dtype=torch.uint8, device=accelerator.device)
     accelerator.synchronize()
@@ -396,8 +399,8 @@ def test_overlaps_in_a_table_are_those_of_every_pair():
 
 
 def test_the_log_finds_what_a_full_history_shows():
-    """The log is compared with a list of all accesses and what each of them knew. It may forget
-    only accesses that can't conflict any more."""
+    """The log of accesses finds the same conflicts as a list of all accesses with what each of them
+    knew, although it forgets those that can't conflict any more."""
     random = np.random.default_rng(3)
     for _ in range(40):
         log, history, seen = AccessLog(), [], [dict.fromkeys(range(3), 0) for _ in range(3)]
@@ -454,8 +457,8 @@ CHOOSES = {
 @pytest.mark.parametrize("layout", ["dense", "transposed", "a part"])
 @pytest.mark.parametrize("way", CHOOSES)
 def test_an_index_touches_the_bytes_that_it_chooses_and_no_others(way, layout):
-    """Each number equals its place, so the values that are read or changed show what was
-    touched."""
+    """An indexing operator is said to touch exactly the bytes that it reads or writes. (Each number
+    equals its place, so the values show what was touched.)"""
     memory = torch.arange(4 * 6 * 5, dtype=torch.float32)
     tensor = memory.view(4, 6, 5)
     tensor = {"dense": tensor, "transposed": tensor.mT, "a part": tensor[1:, ::2]}[layout]
@@ -481,7 +484,8 @@ def test_an_index_that_chooses_nothing_touches_nothing():
 
 
 def test_many_reads_by_index_before_the_first_use_by_address(accelerator, memory, side):
-    """The log forgets some reads but not the last one, and keeps no input from being freed."""
+    """A race with the last of many reads by index is found at the first access by address. The log
+    forgets the other reads, and keeps no tensor alive."""
     cache = torch.zeros(8, BLOCK, dtype=torch.uint8, device=accelerator.device)
     index = torch.tensor([2], device=accelerator.device)
     freed = weakref.ref(cache.block)

@@ -70,7 +70,8 @@ def test_a_cpu_number_beside_it_is_fine(x):
     ],
 )
 def test_a_cpu_number_is_not_written_from_the_device(write, accelerator):
-    """A CPU tensor without dimensions is only ever read, as on CUDA (pytorch#40986)."""
+    """An in-place operator on a CPU tensor without dimensions raises RuntimeError if an argument is
+    on the device: such a tensor can only be read, as on CUDA (pytorch#40986)."""
     total, loss = torch.tensor(1.0), torch.ones((), device=accelerator.device)
     with pytest.raises(RuntimeError, match=r"all tensors on one device.* of shape \(\) on cpu"):
         write(total, loss)
@@ -78,7 +79,7 @@ def test_a_cpu_number_is_not_written_from_the_device(write, accelerator):
 
 
 def asking_operators():
-    """Returns operators on tensors that return no tensor, as PyTorch lists them."""
+    """Yields all operators of PyTorch that return no tensor; None for names that can't be found."""
     for name in torch._C._dispatch_get_all_op_names():
         namespace, _, rest = name.partition("::")
         packet, _, overload = rest.partition(".")
@@ -95,7 +96,7 @@ READS = {
     "is_nonzero",
     "item",
 }
-"""The operators that read values."""
+"""The names of operators that return no tensor and read a value from the device."""
 
 
 def test_a_question_about_a_tensor_that_reads_no_value_launches_nothing(accelerator):
@@ -129,7 +130,8 @@ def test_an_operator_that_writes_and_returns_nothing_launches_its_kernel(acceler
 @pytest.mark.parametrize("first", ["register", "unregister", "pin", "free"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_pinned_memory_that_is_interrupted_can_be_used_again(accelerator, first):
-    """Ctrl-C can come at any line, and a second time when Python exits."""
+    """Memory can be pinned and unpinned again after Ctrl-C at any line of these calls, and after a
+    second one when Python exits."""
     tensor = torch.zeros(1024)
     address, nbytes = tensor.data_ptr(), tensor.nbytes
 
@@ -310,7 +312,8 @@ def test_a_device_tensor_can_not_be_pinned(x):
 
 
 def test_pinning_can_be_impossible():
-    """WSL can't pin memory: everything still works there, with pageable copies."""
+    """Programs work without pinned memory, as on WSL, by pageable copies: `pin_memory` of the
+    accelerator is False, and pinning a tensor raises RuntimeError."""
     code = """
 import debubble, torch
 gpu = debubble.accelerator("sim")
@@ -354,7 +357,8 @@ def test_views_work_in_inference_mode(accelerator, made_inside):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_gradients_of_halves_are_added_up_in_fp32(accelerator, dtype):
-    """CUDA's kernels do so too, so that only one rounding is left."""
+    """Gradients of float16 and bfloat16 parameters are added up in fp32, as by CUDA's kernels, so
+    only one rounding is left."""
     torch.manual_seed(0)
     x = torch.randn(1024, 8, dtype=dtype)
     exact, last = x.double(), 2**-7 if dtype == torch.bfloat16 else 2**-10

@@ -19,7 +19,8 @@ OVERLAPPED_CALLS = 64
 
 
 def recorded(accelerator, call: Callable[[], Any]) -> debubble.Timeline:
-    """Records a second call, since the first one compiles and reserves memory."""
+    """Calls twice, and returns the timeline of the second call, since the first one compiles and
+    reserves memory. Checks that there is no race."""
     call()
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
@@ -29,12 +30,12 @@ def recorded(accelerator, call: Callable[[], Any]) -> debubble.Timeline:
 
 
 def counts_of(accelerator, call: Callable[[], Any]) -> dict[str, int]:
-    """Returns the counts of the timeline that `recorded` returns."""
+    """Returns the counts of a second call, since the first one compiles and reserves memory."""
     return recorded(accelerator, call).counts()
 
 
 def expect_no_wait_in(timeline: debubble.Timeline) -> None:
-    """Checks that there is no host sync and no pageable copy; otherwise names them."""
+    """Checks that the timeline has no host sync and no pageable copy. The error names them."""
     waits = [
         f"{event.name} at {event.start:.0f} us for {event.duration:.0f} us: {event.source}"
         for event in timeline.events
@@ -56,7 +57,7 @@ def expect_no_wait(accelerator, call: Callable[[], Any], pinned_uploads: int = 1
 
 
 def expect_host_returns(accelerator, call: Callable[[], Any]) -> None:
-    """Checks that the host is done with a call before the device begins with the call's work.
+    """Checks that a call returns before the device begins with the call's work.
 
     A chance wait, such as an allocator that grows, doesn't count; a wait of the call itself occurs
     in every try.
@@ -74,7 +75,8 @@ def expect_host_returns(accelerator, call: Callable[[], Any]) -> None:
 
 
 def expect_host_waits(accelerator, call: Callable[[], Any]) -> None:
-    """Checks that a call returns only when all work that was queued before it is done."""
+    """Checks that a call returns only when all work that was queued before it is done (here for
+    SHORT_MS)."""
     warm_up(accelerator, call)
     with closed_gate(accelerator, SHORT_MS) as gate:
         call()
@@ -84,9 +86,9 @@ def expect_host_waits(accelerator, call: Callable[[], Any]) -> None:
 
 @contextmanager
 def answers_in_time(accelerator) -> Iterator[None]:
-    """Makes reads in this block find their result. Its delay doesn't depend on the code if other
-    processes use the GPU too: after their work it takes milliseconds, and then the host waits once
-    more."""
+    """Makes `ReadBack.read` in this block wait by polling until the result is there, so that it
+    never counts as a wait. Its delay doesn't depend on the code if other processes use the GPU
+    too."""
     read = ReadBack.read
 
     def read_when_there(pending: ReadBack) -> torch.Tensor:
@@ -99,8 +101,8 @@ def answers_in_time(accelerator) -> Iterator[None]:
 
 
 def warm_up(accelerator, call: Callable[[], Any], times: int = 3) -> None:
-    """Runs the call several times behind unfinished work, since compiling, loading or pinning for
-    such a call may make the host wait at first."""
+    """Runs the call several times behind unfinished work, since it may make the host wait at first,
+    by compiling, loading or pinning."""
     for _ in range(times):
         with closed_gate(accelerator, SHORT_MS):
             call()

@@ -33,8 +33,8 @@ TIMEOUT_S = 120.0
 
 
 def run_ranks(device: str, size: int, folder: Path, module: str = __name__) -> list[dict]:
-    """Returns what each of `size` ranks saw. Raises AssertionError, with their output, if one
-    failed.
+    """Runs `size` ranks, and returns what each of them wrote to its file in `folder`. Raises
+    AssertionError, with their output, if one failed.
 
     `module` calls `main` with a size and a folder when it is run.
     """
@@ -54,8 +54,8 @@ def run_ranks(device: str, size: int, folder: Path, module: str = __name__) -> l
 
 
 def main(size: int, folder: Path, run_rank: Callable[[int, int, Path], None]) -> None:
-    """Runs one process for each rank. If one fails or takes too long, the others are ended, since
-    they would hang."""
+    """Runs run_rank(rank, size, folder) in a process for each rank. If one fails or takes too long,
+    the others are killed, since they would hang, and this process exits with an error."""
     # A process that used CUDA can't be forked. Other processes share one import of torch.
     forks = sys.platform == "linux" and os.environ["DEBUBBLE_DEVICE"] == "sim"
     context = multiprocessing.get_context("fork" if forks else "spawn")
@@ -79,7 +79,8 @@ def main(size: int, folder: Path, run_rank: Callable[[int, int, Path], None]) ->
 
 
 def numbers_of(rank: int, step: int) -> dict[str, int | bool]:
-    """Returns a rank's numbers in a step: no two ranks or steps are alike, and all rows differ."""
+    """Returns the numbers that a rank sends in a step, by the arguments' names: no two ranks or
+    steps are alike, and all rows differ."""
     number = 100 * rank + step
     return {
         "should_ubatch": (rank + step) % 3 > 0,
@@ -114,7 +115,8 @@ def run_rank(rank: int, size: int, folder: Path) -> None:
 
 
 def disagreements(rank: int, size: int) -> dict[str, str]:
-    """Returns the errors of this rank when one rank starts with different settings."""
+    """Starts groups in which the last rank has a different size, limit or number of rows. Returns
+    {what differs: this rank's error}."""
     odd = rank == size - 1
     rows = [*data_parallel_group.Row, "one more"] if odd else data_parallel_group.Row
     told = {}
@@ -132,7 +134,8 @@ def disagreements(rank: int, size: int) -> dict[str, str]:
 
 
 def overlapped_steps(accelerator, group: DataParallelGroup) -> dict:
-    """Runs STEPS exchanges, and reads none of them before the last is queued."""
+    """Runs STEPS exchanges, and reads none before the last is queued. Returns all states read, the
+    counts and the hazards."""
     with debubble.record(accelerator) as timeline, debubble.no_host_syncs():
         accelerator.sleep(20.0)
         pending = [_run_ar(**numbers_of(group.rank, step), group=group) for step in range(STEPS)]
@@ -144,7 +147,8 @@ def overlapped_steps(accelerator, group: DataParallelGroup) -> dict:
 
 
 def read_behind_a_busy_device(accelerator, group: DataParallelGroup) -> dict:
-    """Runs one exchange while the compute stream is blocked."""
+    """Runs one exchange while the compute stream is blocked. Returns its state, and if the stream
+    was still blocked after the call, and after the read."""
     with closed_gate(accelerator, SHORT_MS):  # The first exchange behind such a load costs more.
         _run_ar(**numbers_of(group.rank, 0), group=group).read()
     accelerator.synchronize()

@@ -26,10 +26,11 @@ from solutions.sync_free.sites.data_parallel import _run_ar
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 4.0
-"""The timeout in seconds for a missing rank; all other failures are reported sooner."""
+"""The timeout in seconds after which a missing rank is reported; all other failures are reported
+sooner."""
 EXCHANGES = 6
 FIRST = data_parallel_group.STEPS_IN_FLIGHT
-"""The number of the first exchange after those at the start."""
+"""The number of the first exchange in which a rank fails: those before it belong to the start."""
 WAYS = ("refuses", "is interrupted", "dies", "hangs")
 SIDE_BY_SIDE = 6
 
@@ -38,9 +39,9 @@ class Case(NamedTuple):
     size: int
     way: str
     rank: int
-    """The rank that fails."""
+    """The number of the rank that fails."""
     exchange: int
-    """The exchange in which it fails, from `FIRST` on."""
+    """The number of the exchange in which it fails, FIRST or later."""
 
     @property
     def id(self) -> str:
@@ -62,7 +63,8 @@ CASES = [
 
 
 def run_cases(folder: Path, cases: Sequence[Case]) -> dict[Case, list[dict]]:
-    """Returns what each rank saw, by case; {} for a rank that ended."""
+    """Runs all cases, and returns for each case what each of its ranks saw; {} for a rank that
+    ended."""
     environment = os.environ | {"DEBUBBLE_DEVICE": "sim", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", __name__, str(folder), *(case.id for case in cases)]
     subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=280)
@@ -123,8 +125,8 @@ def run_rank(case: Case, rank: int, folder: Path) -> None:
 
 
 def ask(group: DataParallelGroup, rank: int, exchange: int, way: str) -> list[int]:
-    """Returns the padded tokens of each rank in this exchange, unless this rank fails in the way
-    `way`."""
+    """Runs one exchange, and returns the padded tokens of each rank. If `way` is one of WAYS, this
+    rank fails in that way instead."""
     number = 100 * exchange + rank
     if way == "dies":
         os._exit(1)

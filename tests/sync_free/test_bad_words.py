@@ -26,8 +26,8 @@ sequences = st.lists(ids, min_size=1, max_size=4)
 
 @st.composite
 def batches(draw):
-    """Draws (bad words, past tokens) of up to 4 rows; some sequences end with the row's last
-    tokens."""
+    """Draws (bad words by row, past tokens of each row) for up to 4 rows. Some bad words begin with
+    a row's last tokens."""
     pasts = draw(st.lists(st.lists(ids, max_size=5), min_size=1, max_size=4))
     words = {}
     for row in draw(st.lists(st.integers(0, len(pasts) - 1), unique=True)):
@@ -43,7 +43,8 @@ def some_logits(accelerator, num_rows, vocab_size=VOCAB, dtype=torch.float32):
 
 
 def expected(logits, words, pasts):
-    """Returns the expected logits: checks for every id of every row if it completes a bad word."""
+    """Returns the expected logits: -inf for every id of every row that completes a bad word, found
+    by trying all ids."""
     logits = logits.copy()
     for row, past in enumerate(pasts):
         for token_id in range(logits.shape[1]):
@@ -104,12 +105,13 @@ def test_tuples_and_arrays_do_as_well_as_lists(accelerator, module):
 FEW_AND_MANY = pytest.mark.parametrize(
     "matches", [bad_words.FEW, bad_words.FEW + 1], ids=["few", "many"]
 )
-"""The numbers of matches for the two ways to write: one by one, and scattered after one upload."""
+"""The largest number of matches that are written one by one, and the smallest number that is
+scattered after one upload."""
 
 
 def words_that_match(rows, vocab_size, matches):
-    """Returns {row: single ids} with `matches` ids in all, spread over these rows, and their
-    places."""
+    """Returns ({row: bad words of one id}, their sorted (row, id)): `matches` bad words in all,
+    spread over these rows."""
     places = [(rows[n % len(rows)], vocab_size - 1 - n // len(rows)) for n in range(matches)]
     words = {row: [[token] for of_row, token in places if of_row == row] for row in rows}
     return words, sorted(places)
@@ -153,8 +155,8 @@ def test_offsets_beyond_32_bits_are_written_and_nothing_else(accelerator, matche
 
 
 def large_batch(num_rows=4096, vocab_size=512):
-    """Returns two bad words for each of 4096 requests; every fourth request is about to complete
-    one."""
+    """Returns (two bad words for each of 4096 requests, past tokens, vocabulary size). Every fourth
+    request is about to complete one."""
     random = np.random.default_rng(9)
     pasts = random.integers(0, vocab_size, (num_rows, 20)).tolist()
     words = {}

@@ -23,7 +23,7 @@ LARGE = 4096
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of sequences with random inputs and states, on the host."""
+    """A batch of sequences with random inputs and states for the convolution, on the host."""
 
     lengths: list[int]
     slots: list[int]
@@ -57,12 +57,12 @@ class Batch:
         return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
 
     def step(self, token, has_state=True):
-        """Returns one token of the only sequence, as a decode step."""
+        """Returns token `token` of the only sequence as a batch of its own, a decode step."""
         return replace(self, lengths=[1], has_state=[has_state], x=self.x[token : token + 1])
 
     def expected(self):
-        """Returns (output, conv_states), computed sequence by sequence, token by token, tap by
-        tap."""
+        """Returns the right (output, conv_states), computed sequence by sequence, token by token,
+        tap by tap."""
         output, conv_states = np.zeros_like(self.x), self.conv_states.copy()
         dim, width = self.weight.shape
         sequences = zip(self.starts, self.lengths, self.slots, self.has_state, strict=False)
@@ -82,7 +82,8 @@ class Batch:
         return output, conv_states
 
     def on(self, accelerator, dtype=torch.float32):
-        """Returns the arguments of causal_conv1d_fn, without the metadata."""
+        """Returns the arguments of causal_conv1d_fn on this device, by name, without the
+        metadata."""
 
         def send(array):
             sent = None if array is None else torch.from_numpy(array).to(accelerator.device)
@@ -112,7 +113,7 @@ def expect_convolved(accelerator, module, batch, args=None, tolerance=1e-5):
 
 
 def expect_close(found, right, tolerance=1e-5):
-    """Checks (output, conv_states) on the device against the expected arrays."""
+    """Checks (output, conv_states) on the device against the expected NumPy arrays."""
     for tensor, array in zip(found, right, strict=True):
         in_float32 = tensor.cpu().float().numpy()
         np.testing.assert_allclose(in_float32, array, rtol=tolerance, atol=tolerance)
@@ -153,7 +154,8 @@ def test_a_state_is_the_last_inputs_whatever_the_length(accelerator, width, leng
 
 
 def test_a_long_sequence_is_its_decode_steps(accelerator):
-    """Each step runs one token, and continues from the state of the last step."""
+    """A prompt of 11 tokens gives the same outputs and state as 11 decode steps, each of which
+    continues from the state of the last step."""
     whole = Batch.random([11], has_state=[False])
     conv_states, outputs = whole.on(accelerator)["conv_states"], []
     for token in range(11):
@@ -179,7 +181,8 @@ def test_an_empty_batch_is_nothing(accelerator):
 
 
 def test_an_index_beyond_the_slots_touches_nothing(accelerator):
-    """Such an index is refused if the host knows the indices, and harmless otherwise."""
+    """A sequence whose slot is outside the pool is computed as one without a slot, and nothing is
+    written, if the host doesn't know the slots."""
     batch = Batch.random([2, 1], slots=[9, 0])
     args = batch.on(accelerator)
     metadata = prepare_conv_metadata(batch.starts, accelerator.device)
@@ -188,14 +191,15 @@ def test_an_index_beyond_the_slots_touches_nothing(accelerator):
 
 
 ANOTHER = [9, 1], [1, 9], [0, 10], [10, 0], [5, 5]
-"""Lengths with the same sum as [2, 8], but different chunks (except [5, 5])."""
+"""Lengths of other batches with as many tokens as [2, 8], but different chunks (except [5, 5])."""
 
 
 @pytest.mark.sim
 @pytest.mark.parametrize("lengths", ANOTHER, ids=str)
 @pytest.mark.parametrize("is_planned", [False, True], ids=["of these", "of others"])
 def test_metadata_of_another_batch_of_as_many_tokens(accelerator, lengths, is_planned):
-    """A GPU doesn't check the metadata: it computes the tokens that have a chunk."""
+    """Metadata of another batch with as many tokens raises RuntimeError on sim, and changes no
+    state. A GPU doesn't check it, and computes the tokens that have a chunk."""
     mine, others = Batch.random([2, 8]), Batch.random(lengths)
     batch, planned = (others, mine) if is_planned else (mine, others)
     args = batch.on(accelerator)
@@ -210,7 +214,8 @@ def test_metadata_of_another_batch_of_as_many_tokens(accelerator, lengths, is_pl
 
 @pytest.mark.parametrize("end", [CHUNK_TOKENS + 100, 2**31 - 1])
 def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, end):
-    """The host can't check starts that are on the device."""
+    """A last sequence whose end lies beyond the tokens is computed as if it ended at the last
+    token. The host can't check starts that are on the device."""
     batch = Batch.random([3, CHUNK_TOKENS + 1])
     args = batch.on(accelerator)
     # The tokens after the last one are not the batch's.
@@ -223,8 +228,8 @@ def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, e
 
 
 def test_tables_may_be_longer_than_their_chunks(accelerator):
-    """Tables that were made on the device are longer. Sequence -1 is no sequence, even if its
-    tokens and its slot would lie right before those of the others."""
+    """Chunk tables may end with rows of sequence -1, as those made on the device do. Such rows are
+    not computed, even if tokens and a slot would lie right before those of the others."""
     batch = Batch.random([2, 3, 0, CHUNK_TOKENS + 1])
     args = batch.on(accelerator)
     for name in ("query_start_loc", "cache_indices", "has_initial_state"):
@@ -269,7 +274,7 @@ def test_half_precision(accelerator, dtype):
 
 
 def decode_batch(num_seqs, longest=2, dim=DIM):
-    """Returns a batch with random lengths from 0 to `longest`."""
+    """Returns a batch of `num_seqs` sequences with random lengths from 0 to `longest`."""
     random = np.random.default_rng(2)
     lengths = random.integers(0, longest + 1, num_seqs)
     return Batch.random(lengths, has_state=random.integers(0, 2, num_seqs) > 0, dim=dim)
@@ -283,8 +288,8 @@ def test_many_requests_of_up_to_two_tokens(accelerator):
 @pytest.mark.gpu
 @pytest.mark.parametrize("seed", range(3))
 def test_programs_do_not_race_for_the_states(accelerator, seed):
-    """Prompts of many chunks are among decodes: each program must find the old states, in any
-    order."""
+    """Outputs and states of a batch with prompts of many chunks among decodes are right, although
+    its programs run in any order and each must find the old states."""
     lengths = np.random.default_rng(seed).choice([0, 1, 2, 5, 300, 2000], 128)
     expect_convolved(accelerator, causal_conv1d, Batch.random(lengths, dim=300, width=4))
 
@@ -318,7 +323,8 @@ def test_the_host_returns_at_once_also_with_4096_requests(accelerator):
 
 
 def test_overlapped_steps_each_go_on_from_the_last_states(accelerator):
-    """One sequence runs a token a step; the first token runs once more, to warm up."""
+    """Decode steps of one sequence that are queued one after another continue from each other's
+    states. (The first token runs once more, to warm up.)"""
     whole = Batch.random([1 + claims.OVERLAPPED_CALLS], slots=[1])
     whole.x[0] = whole.x[1]
     first = whole.step(1)

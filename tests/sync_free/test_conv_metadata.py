@@ -53,7 +53,8 @@ def expect_metadata(metadata, lengths):
 
 
 class Layers:
-    """Layers that add one to the tokens, and note their metadata."""
+    """A stand-in for a model's layers: each adds one to the tokens, and notes its metadata in
+    `told`."""
 
     def __init__(self, count=LAYERS):
         self.layers = [self.run] * count

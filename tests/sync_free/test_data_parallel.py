@@ -31,14 +31,14 @@ def numbers(draw) -> dict[str, int | bool]:
 
 
 def expected_state(of_ranks: list[dict[str, int | bool]]) -> list[list[int]]:
-    """Returns the expected [4, ranks], row by row from the ranks' numbers."""
+    """Returns the expected state of an exchange, [4, ranks], from the numbers of each rank."""
     names = ("orig_num_tokens", "padded_num_tokens", "should_ubatch", "cudagraph_mode")
     return [[int(numbers[name]) for numbers in of_ranks] for name in names]
 
 
 @pytest.fixture(scope="module")
 def world(accelerator, tmp_path_factory):
-    """Returns a process group of this process alone."""
+    """Starts a process group with this process as its only rank, and returns it."""
     rendezvous = tmp_path_factory.mktemp("world") / "rendezvous"
     backend = BACKENDS[accelerator.name]
     dist.init_process_group(backend, init_method=f"file://{rendezvous}", rank=0, world_size=1)
@@ -55,7 +55,8 @@ def group(request):
 
 @pytest.fixture(scope="module")
 def ranks(accelerator, tmp_path_factory):
-    """Returns what the ranks of a real group saw: 4 with gloo on sim, 2 with NCCL on two GPUs."""
+    """Returns what each rank of a group saw: 4 processes with gloo on sim, or 2 with NCCL on two
+    GPUs; with fewer GPUs the test is skipped."""
     if accelerator.name == "cuda" and torch.cuda.device_count() < 2:
         pytest.skip(f"two NCCL ranks need 2 GPUs, and here is {torch.cuda.device_count()}")
     size = 4 if accelerator.modelled else 2
@@ -230,7 +231,8 @@ def test_a_size_that_is_not_the_process_groups_is_refused(world):
 
 @pytest.mark.gpu
 def test_the_numbers_are_no_part_of_what_is_compiled(accelerator, group):
-    """Triton would compile a separate kernel for the number 1, and one for multiples of 16."""
+    """Exchanges with any numbers compile one kernel. Without care Triton would compile one for the
+    number 1, and one for multiples of 16."""
     compiled = own_column_kernel.device_caches[accelerator.device.index][0]
     compiled.clear()
     for number in (0, 1, 3, 16, 2**31 - 1):
@@ -246,7 +248,7 @@ def test_the_step_follows_the_largest_batch_and_the_least_able_rank():
 
 
 def test_the_host_returns_at_once_and_reads_soon(accelerator, group):
-    """The model's stream is busy meanwhile."""
+    """An exchange returns, and can be read, while the stream of the model is busy."""
     claims.expect_host_returns(accelerator, lambda: _run_ar(**numbers_of(0, 3), group=group))
     claims.expect_host_returns(accelerator, lambda: _run_ar(**numbers_of(0, 3), group=group).read())
 

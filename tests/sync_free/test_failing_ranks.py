@@ -13,7 +13,7 @@ NUM_PARTS = 10
 
 
 def part_of_all(number: int) -> list[Case]:
-    """Returns one or two cases of each kind."""
+    """Returns part `number` of all cases: one or two cases of each group size and way to fail."""
     of_kinds = ([case for case in CASES if (case.size, case.way) == kind] for kind in sorted(KINDS))
     return [case for of_kind in of_kinds for case in of_kind[number::NUM_PARTS]]
 

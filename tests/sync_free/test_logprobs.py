@@ -26,7 +26,8 @@ MINUS_INFINITY = float("-inf")
 
 @st.composite
 def batches(draw):
-    """Draws (logits, requested, sampled) of up to 5 rows, with some logits equal and some -inf."""
+    """Draws (logits, {row: requested ids}, sampled ids) of up to 5 rows, with some logits equal and
+    some -inf."""
     num_rows, vocab_size = draw(st.integers(1, 5)), draw(st.integers(1, 40))
     random = np.random.default_rng(draw(st.integers(0, 1 << 30)))
     logits = random.integers(-40, 40, (num_rows, vocab_size)).astype(np.float32) / 4
@@ -44,7 +45,8 @@ def on_device(accelerator, logits, sampled, dtype=torch.float32):
 
 
 def expected(logits, requested, sampled):
-    """Returns (ids, log-probabilities, ranks) in float64, computed row by row and id by id."""
+    """Returns the expected (ids, log-probabilities, ranks) in float64, computed row by row and id
+    by id."""
     width = 1 + max(map(len, requested.values()))
     ids = np.zeros((len(logits), width), np.int32)
     values = np.full((len(logits), width), -np.inf)
@@ -138,7 +140,8 @@ def test_a_row_that_asks_for_nothing_has_its_sampled_token_and_nothing_else(acce
 
 @LOOKED_UP
 def test_forbidden_tokens_are_impossible_and_the_others_still_sum_to_one(accelerator, module):
-    """Bad words leave such logits: whole blocks of -inf, before and after the remaining ones."""
+    """Log-probabilities and ranks are right if whole blocks of logits are -inf, before and after
+    the remaining ones, as bad words leave them."""
     vocab_size = 3 * kernels.TILE
     left = [kernels.TILE + 5, kernels.TILE + 9]
     logits = torch.full((1, vocab_size), MINUS_INFINITY, device=accelerator.device)

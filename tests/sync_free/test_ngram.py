@@ -23,7 +23,8 @@ MAX_REQS, MAX_LEN = 6, 8
 
 @dataclass(frozen=True)
 class Step:
-    """One update: the host's tables, and the device's tables before it."""
+    """The inputs of one update of the n-gram tables: the host's batch, and the device's tables
+    before the update."""
 
     batch: NgramBatch
     previous: dict[str, int] | None
@@ -32,7 +33,8 @@ class Step:
     num_tokens: np.ndarray
 
     def run(self, module, accelerator):
-        """Returns the tables after the update, and the returned map."""
+        """Runs the update of `module`, and returns the two tables after it and the map of rows that
+        it returns."""
         tables = self.tables(accelerator)
         return *tables, self.update(module, tables)
 
@@ -61,8 +63,8 @@ class Step:
 
 
 def make_step(req_ids, lengths, previous, new=(), max_reqs=MAX_REQS, max_len=MAX_LEN):
-    """Returns a step whose tables have no equal ids: the device's are negative, the host's are
-    not."""
+    """Returns a Step in whose tables all numbers differ, so that each can be told apart: the
+    device's are negative, the host's are not."""
     on_host = np.arange(max_reqs * max_len, dtype=np.int32).reshape(max_reqs, max_len)
     return Step(
         batch=NgramBatch(req_ids, on_host, np.array(lengths, np.int32)),
@@ -75,7 +77,8 @@ def make_step(req_ids, lengths, previous, new=(), max_reqs=MAX_REQS, max_len=MAX
 
 @st.composite
 def steps(draw):
-    """Draws some of the last step's requests, in any rows, among new and resumed ones."""
+    """Draws a Step in which some requests of the last step have moved to any rows, and others are
+    new or resumed."""
     rows_then = draw(st.permutations(range(MAX_REQS)))
     num_then = draw(st.integers(0, MAX_REQS))
     previous = {f"old {i}": rows_then[i] for i in range(num_then)}
@@ -102,7 +105,7 @@ def test_the_tables_are_those_of_the_oracle(accelerator, module, step):
 
 
 def large_step():
-    """Returns a step of 4096 requests: a tenth is new, and the others have changed places."""
+    """Returns a Step of 4096 requests: a tenth is new, and the others have changed their rows."""
     random = np.random.default_rng(5)
     names = [f"request {i}" for i in range(4096)]
     rows_then = random.permutation(4096).tolist()
@@ -159,7 +162,8 @@ def test_an_empty_batch_touches_nothing(accelerator, module, previous):
 
 
 def test_one_step_follows_the_other(accelerator):
-    """The device appends sampled tokens, so the host's copy of a running request is stale."""
+    """Forty updates, one after another, keep every request's tokens. The device appends sampled
+    tokens, so the host's copy of a running request is stale."""
     random = np.random.default_rng(11)
     device = accelerator.device
     token_ids = torch.zeros(MAX_REQS, MAX_LEN, dtype=torch.int32, device=device)

@@ -29,7 +29,8 @@ def expected_tokens(steps):
 
 
 def run(loop, steps):
-    """Returns the tokens of all steps. The caller changes the positions after each call."""
+    """Runs the loop for these steps, and returns the tokens of each. The positions are overwritten
+    after each call, as a caller may do."""
     positions, returned = torch.zeros(REQUESTS, dtype=torch.int64), []
     for values in steps:
         positions.copy_(values)

@@ -23,7 +23,8 @@ MAX_REQS = 5
 
 @dataclass(frozen=True)
 class Case:
-    """Requests to count, and the tables before that. The arrays are on the host."""
+    """The inputs of bincount as arrays on the host: the requests to count, their tokens, and the
+    two tables before the call."""
 
     req_indices: list[int]
     prompt_lens: list[int]
@@ -34,8 +35,8 @@ class Case:
 
     @classmethod
     def of(cls, tokens, lengths, vocab_size, max_len=None):
-        """Returns a case. `tokens` is {request: its ids}, `lengths` {request: (prompt, in all)}.
-        All other ids are -1."""
+        """Returns a Case. `tokens` is {request: its token ids}, `lengths` {request: (length of the
+        prompt, length in all)}. All other ids are -1."""
         max_reqs = max(MAX_REQS, *tokens, *lengths) + 1
         max_len = max_len or max(map(len, tokens.values()), default=1)
         token_ids = np.full((max_reqs, max_len), -1, np.int32)
@@ -56,15 +57,16 @@ class Case:
         return tuple(torch.from_numpy(array).to(accelerator.device) for array in arrays)
 
     def run(self, module, tables):
-        """Returns the two tables after the call."""
+        """Runs the bincount of `module`, and returns the two tables (prompt_bin_mask,
+        output_bin_counts)."""
         token_ids, bits, counts = tables
         lengths = (self.prompt_lens, self.prefill_lens)
         module.bincount(self.req_indices, token_ids, *lengths, bits, counts)
         return bits, counts
 
     def expected(self):
-        """Returns the expected tables, made token by token; each word is built as an unsigned
-        32-bit number."""
+        """Returns the expected tables, made token by token; each word of the mask is built as an
+        unsigned 32-bit number."""
         bits, counts = self.bits.view(np.uint32).copy(), self.counts.copy()
         vocab_size = counts.shape[1]
         lengths = zip(self.prompt_lens, self.prefill_lens, strict=True)
@@ -87,7 +89,8 @@ def expect_as_expected(case, tables):
 
 @st.composite
 def cases(draw):
-    """Draws ragged requests in any order, whose ids repeat and are sometimes invalid."""
+    """Draws a Case of requests with different lengths in any order, whose ids repeat and are
+    sometimes invalid."""
     vocab_size = draw(st.sampled_from([1, 31, 32, 33, 70]))
     max_len = draw(st.integers(1, 12))
     requests = draw(st.lists(st.integers(0, MAX_REQS - 1), unique=True))

@@ -34,7 +34,8 @@ def on_device(accelerator, arrays):
 
 
 def moved(array, moves):
-    """Returns the array after the moves, made row by row from a copy."""
+    """Returns a copy of the array in which each row `target` is the row `source` of the original,
+    for all (source, target) of `moves`."""
     result = array.copy()
     for source, target in moves:
         result[target] = array[source]

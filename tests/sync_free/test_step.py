@@ -44,9 +44,9 @@ def outputs_of(model, scheduled, sites):
 
 
 def recorded_step(accelerator, model, scheduled, sites, gate_ms):
-    """Records one step behind a gate, which the host opens when it is done, or which opens by
-    itself after `gate_ms`. Returns the timeline, and True if the gate was still closed when the
-    host was done."""
+    """Records the third step with these sites behind a gate that opens by itself after `gate_ms`,
+    or when the host is done. Returns (timeline, True if the gate was still closed when the host was
+    done)."""
     step = DecodeStep(model, sites)
     for each in scheduled[:2]:
         step.run(each)
@@ -62,8 +62,8 @@ def recorded_step(accelerator, model, scheduled, sites, gate_ms):
 
 
 def step_without_waits(accelerator, model, scheduled, variant):
-    """Checks that a step waits for nothing, not even for the other ranks: their answer must not
-    queue behind the model."""
+    """Checks that a step of this variant waits for nothing, not even for the other ranks, whose
+    answer must not queue behind the model. Returns its timeline."""
     timeline, is_closed = recorded_step(accelerator, model, scheduled, VARIANTS[variant], LONG_MS)
     claims.expect_no_wait_in(timeline)
     assert is_closed, "the host waited for what was queued before the step"
@@ -125,7 +125,8 @@ def test_each_site_by_itself_makes_one_upload_or_none(accelerator, model, schedu
 
 
 def test_before_it_waited_at_every_site(accelerator, model, scheduled):
-    """The waits add up to those that the sites' own tests count."""
+    """Each site makes the host wait before its change, and the waits of a step with all sites are
+    the sum of theirs."""
     waits = {
         site: waits_of_one_step(accelerator, model, scheduled, [s for s in SITES if s != site])
         for site in SITES
@@ -174,7 +175,8 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_what_a_request_may_not_ask_for_changes_nothing(accelerator, model, message):
-    """The last site refuses, and no table of the first one has changed."""
+    """A request with a wrong argument raises ValueError at the last site, and no table has changed,
+    not even the first site's. The next step works."""
     step, (first, second) = DecodeStep(model), Workload(CONFIG).steps(2)
     step.run(first)
     requests = [*second.requests[:-1], WRONG[message](second.requests[-1])]
@@ -220,7 +222,8 @@ def test_a_site_that_does_not_exist_is_refused(model):
 
 
 def test_requests_end_arrive_and_move(scheduled):
-    """The sites matter only if requests end, arrive and move in the workload."""
+    """The workload of these tests has requests that end, arrive and move to other rows, without
+    which the sites would not matter."""
     rows = [dict(zip(each.names, range(each.num_requests), strict=True)) for each in scheduled]
     moved = [
         name

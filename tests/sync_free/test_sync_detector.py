@@ -53,10 +53,11 @@ MISSED = {
     },
 }
 FALSE_ALARMS = {"torch.equal(x,x)"}
-"""Expressions for which PyTorch doesn't wait: it sees that both arguments are one tensor."""
+"""Expressions that the detector reports although PyTorch doesn't wait: it sees that both arguments
+are one tensor."""
 
 SETS = {"nvidia-h200": "large", "nvidia-h200-more": "large", "nvidia-h200-unseen": "small"}
-"""The sets of measured expressions, by the size of their tensors. Large tensors are made only once
+"""The sets of measured expressions, {name: size of its tensors}. Large tensors are made only once
 on sim, since that takes longer than the expressions."""
 
 

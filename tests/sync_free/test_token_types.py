@@ -28,7 +28,7 @@ lengths_and_starts = st.lists(st.integers(0, 6), max_size=8).flatmap(
 
 
 def oracle(lengths, starts):
-    """Returns the expected ids, token by token."""
+    """Returns the expected token type ids of the batch, computed token by token."""
     return [
         int(request in starts and position >= starts[request])
         for request, length in enumerate(lengths)
@@ -37,8 +37,8 @@ def oracle(lengths, starts):
 
 
 def arguments(accelerator, lengths, starts, unused=2):
-    """Returns the arguments as a model runner has them, with tensors for more requests than there
-    are."""
+    """Returns the arguments as a model runner passes them: its tensors have room for `unused` more
+    requests than there are."""
     seq_lens_cpu = torch.tensor([*lengths, *[7] * unused], dtype=torch.int32)
     return starts, seq_lens_cpu.to(accelerator.device), seq_lens_cpu, len(lengths)
 

@@ -19,8 +19,8 @@ WIDER = {
     torch.uint64: torch.int64,
     torch.bool: torch.uint8,
 }
-"""The wider type in which the CPU computes CUDA's result, if it lacks the operator for the type
-itself."""
+"""{type: wider type}: if the CPU lacks an operator for a type that CUDA has, the expected result is
+computed in the wider type."""
 ROUNDED = {torch.float16: 5e-3, torch.bfloat16: 4e-2, torch.complex32: 1e-2}
 """The largest relative error of half types, whose results depend on the order of summation."""
 WITHOUT_VALUES = (
@@ -30,19 +30,19 @@ WITHOUT_VALUES = (
 """Operators that return uninitialised memory."""
 
 DRAWN_BY_TYPE = ("nn.functional.rrelu",)
-"""Operators whose random numbers differ by type."""
+"""Operators whose random numbers differ by dtype, so that a wider type gives no expected result."""
 HAVE_CPU_TENSORS = ("tensor_split",)
-"""Operators that take arguments from the CPU on every device."""
+"""Operators that have arguments on the CPU on every device."""
 SAMPLES_OF_OTHER_TYPES = ("torch._scaled_mm", "torch._scaled_mm_v2")
 """Operators whose samples don't depend on the requested type."""
 
 
 class Wrong(Exception):
-    """An error: sim's result differs from the CPU's."""
+    """An error of a check: sim's result differs from the CPU's."""
 
 
 class Accepted(Exception):
-    """An error: sim gave a result for a call that is refused everywhere else."""
+    """An error of a check: sim gave results for a type that CUDA refuses."""
 
 
 Call = Callable[[Any, tuple, dict], Any]
@@ -73,7 +73,8 @@ def copied(value: Any) -> Any:
 
 
 def refused_or(call: Callable[[], Any]) -> Any:
-    """Returns the call's result, or the error that it raises."""
+    """Returns the call's result, or the error that it raises, with the same random numbers each
+    time."""
     torch.manual_seed(1)
     try:
         return call()
@@ -116,7 +117,8 @@ def _calculable(tensor: torch.Tensor) -> torch.dtype:
 
 
 def reference(call: Call, sample: Any) -> tuple[Any, bool]:
-    """Returns the CPU's result, and True if wider types were needed for it."""
+    """Returns (the CPU's result or error for this sample, True if it had to be computed in wider
+    types)."""
     arguments = (sample.input, sample.args, sample.kwargs)
     plain = refused_or(lambda: call(*copied(arguments)))
     if not isinstance(plain, Exception):
@@ -172,8 +174,8 @@ def backward(op: Any, dtype: torch.dtype) -> None:
 
 
 def out(op: Any, dtype: torch.dtype) -> None:
-    """Checks `out=` with the right size and with a tensor that is resized; the same object is
-    returned."""
+    """Checks that the operator writes its result to tensors of the right size that are passed as
+    `out=`, and returns these tensors."""
 
     def into(input: Any, args: tuple, kwargs: dict) -> Any:
         expected = op(input, *args, **kwargs)
@@ -201,7 +203,8 @@ def in_place(op: Any, dtype: torch.dtype) -> None:
 
 
 def refusals(op: Any, dtype: torch.dtype) -> None:
-    """Checks that sim refuses the operator for a type that only the CPU has."""
+    """Checks that sim refuses at least one sample of the operator for a type that only the CPU
+    has."""
     results = []
     if op.name in SAMPLES_OF_OTHER_TYPES:
         return
@@ -213,7 +216,8 @@ def refusals(op: Any, dtype: torch.dtype) -> None:
 
 
 def kinds_of(op: Any, dtype: torch.dtype, on_cuda: bool) -> list[str]:
-    """Returns the checks that apply to the operator and type."""
+    """Returns the names of the checks that apply to the operator and dtype: only "refusals" if CUDA
+    lacks the dtype."""
     if not on_cuda:
         return ["refusals"]
     kinds = ["forward"]

@@ -18,7 +18,7 @@ from debubble.contract.follow import patched
 
 @cache
 def operators() -> dict[str, Any]:
-    """Returns the operators by name and variant, such as `add` or
+    """Returns PyTorch's database as {name: operator}. Names have the variant, such as `add` or
     `nn.functional.interpolate-bilinear`."""
     # PyTorch's own tests may set the flags of cuDNN for a block only; ours may set them.
     with patched(torch.backends, "disable_global_flags", lambda: None):
@@ -37,7 +37,7 @@ def _be_a_recent_gpu() -> None:
 
 
 def types_of(op: Any) -> tuple[set[torch.dtype], set[torch.dtype]]:
-    """Returns (types that CUDA has for the operator, types that only the CPU has)."""
+    """Returns (dtypes that CUDA has for the operator, dtypes that only the CPU has)."""
     on_cuda = set(op.supported_dtypes("cuda"))
     return on_cuda, set(op.supported_dtypes("cpu")) - on_cuda
 
@@ -45,19 +45,21 @@ def types_of(op: Any) -> tuple[set[torch.dtype], set[torch.dtype]]:
 def samples(
     op: Any, dtype: torch.dtype, requires_grad: bool = False, at_least: int = 0
 ) -> Iterator[Any]:
-    """Returns the operator's samples on the CPU, equal in each run. At most `MOST` are taken, or
-    `at_least` if that is more, since a few operators have hundreds."""
+    """Returns the first samples of the operator's arguments on the CPU, equal in each run: at most
+    `MOST`, or `at_least` if that is more. A few operators have hundreds."""
     torch.manual_seed(0)
     count = max(MOST[0], at_least)
     return islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), count)
 
 
 MOST = [24]
-"""The most samples of an operator and a type; a list, so that a run can set it."""
+"""The most samples that are taken of an operator and a dtype: a list of one number, so that a run
+can set it."""
 
 
 def mapped(value: Any, change: Any) -> Any:
-    """Returns the same structure with `change` applied to each tensor and each dtype in it."""
+    """Returns the nested dicts, lists and tuples `value` with change(x) in place of each tensor and
+    each dtype x."""
     if isinstance(value, (torch.Tensor, torch.dtype)):
         return change(value)
     if isinstance(value, dict):

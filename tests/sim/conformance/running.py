@@ -17,7 +17,7 @@ from .checks import CHECKS, Accepted, Wrong, kinds_of
 from .database import operators, types_of
 
 SECONDS = 120
-"""The most seconds that an operator may take with one type."""
+"""The most seconds that a check of an operator with one dtype may take."""
 
 
 class Finding(NamedTuple):
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
     dtype: str
     kind: str
     outcome: str
-    """The outcome: right, wrong, error, accepted or aborted."""
+    """The outcome of the check: right, wrong, error, accepted or aborted."""
     why: str = ""
 
 
@@ -45,7 +45,8 @@ def cases(name: str, kinds: Iterable[str] = CHECKS) -> list[Case]:
 
 
 def run(names: Iterable[str], kinds: Iterable[str] = CHECKS) -> Iterator[Finding]:
-    """Runs the checks. Call it in a process with one thread, before any backward pass."""
+    """Runs the checks of these operators in forked processes, and yields the findings. Call it in a
+    process with one thread, before any backward pass."""
     operators()
     debubble.accelerator("sim")
     for name in names:
@@ -57,7 +58,8 @@ def run(names: Iterable[str], kinds: Iterable[str] = CHECKS) -> Iterator[Finding
 
 
 def _in_a_child(left: list[Case]) -> list[Finding]:
-    """Runs cases up to the end of the list, or up to the case that ends the process."""
+    """Runs the cases in a forked process, up to the case that ends it ("aborted"), and returns the
+    findings."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
@@ -110,7 +112,7 @@ def _spoken(dtype: torch.dtype) -> str:
 
 
 def counted(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
-    """Returns how often each outcome occurred, by kind of check."""
+    """Returns {kind of check: {outcome: how often it occurred}}."""
     table: dict[str, dict[str, int]] = {}
     for finding in findings:
         of_kind: dict[str, Any] = table.setdefault(finding.kind, {})

@@ -17,9 +17,9 @@ class Row(NamedTuple):
     check: str
     outcome: str
     types: str
-    """The types, separated by commas."""
+    """The dtypes with this outcome, separated by commas."""
     why: str
-    """The error message of one of the types."""
+    """The error message for one of the dtypes."""
 
 
 def table_of(findings: Iterable[Finding]) -> list[Row]:

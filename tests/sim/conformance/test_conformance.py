@@ -17,8 +17,8 @@ PARTS = 24
 
 
 def findings(path: Path, *options: str) -> list[Finding]:
-    """Returns the findings of a fresh process, since a process that ran backward can't fork any
-    more."""
+    """Runs the conformance command in a new process, since a process that ran a backward pass can't
+    fork any more, and returns its findings."""
     pytest.importorskip("expecttest", reason="PyTorch's database of operators needs expecttest")
     command = [sys.executable, "-m", "tests.sim.conformance", *options, "--output", str(path)]
     subprocess.run(command, cwd=Path(__file__).parents[3], check=True, capture_output=True)

@@ -48,7 +48,8 @@ LANGUAGE: dict[str, dict[str, Any]] = {
         **{"linear_value_head_dim": 16, "layer_types": ["linear_attention", "full_attention"]},
     },
 }
-"""The causal language models, by the beginning of their classes' names."""
+"""Tiny configs of causal language models, by the beginning of their classes' names in
+transformers."""
 OTHERS = ("Bert", "ViT", "T5", "Whisper", "CLIP")
 
 
@@ -59,7 +60,8 @@ def language_model(library: Any, family: str) -> torch.nn.Module:
 
 
 def other_model(library: Any, family: str) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
-    """Returns the model and its inputs."""
+    """Returns (model, its inputs by name) of a family that is no causal language model: Bert, ViT,
+    T5, Whisper or CLIP."""
     ids = torch.randint(3, 100, (2, 8), generator=torch.Generator().manual_seed(0))
     image = {"image_size": 32, "patch_size": 8}
     layers = {k: SMALL[k] for k in list(SMALL)[:4]}

@@ -25,7 +25,8 @@ def model() -> torch.nn.Module:
 
 
 def batch() -> torch.Tensor:
-    """Returns the batch of all ranks together, [rows, 4] fp32."""
+    """Returns the batch that the ranks train on together, [rows, 4] fp32; each rank takes its
+    rows."""
     return torch.linspace(-1, 1, 6 * 4).view(6, 4)
 
 

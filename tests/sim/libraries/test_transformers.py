@@ -46,7 +46,7 @@ def test_a_language_model_computes_generates_and_learns(accelerator, library, id
 
 
 def steps(model, ids):
-    """Returns the losses of two steps of training."""
+    """Trains the model for two steps, and returns the loss of each."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
