@@ -13,7 +13,8 @@ SLIDERS = {"batch": (1, 4, 16), "layers": (2, 8)}
 
 
 class HeldJobs(Executor):
-    """An executor that runs a job at once until `held` is set, and then keeps it until `finish`."""
+    """An executor that runs each job at once. Once `held` is set it keeps jobs until `finish` is
+    called."""
 
     def __init__(self) -> None:
         self.held = False
@@ -31,14 +32,15 @@ class HeldJobs(Executor):
         self.ended_early += 1
 
     def finish(self, as_unwanted: bool = False) -> None:
-        """Finishes the oldest waiting job; with `as_unwanted`, as if it had ended early."""
+        """Runs the oldest kept job and sets its result. With `as_unwanted` it isn't run: its result
+        is that it ended early."""
         future, job, args = self._waiting.pop(0)
         future.set_result(Failure("ended", unwanted=True) if as_unwanted else job(*args))
 
 
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
-    """Returns a run with more uploads for more layers, unless "pinned" is on. Raises ValueError for
-    a graph of 16 requests."""
+    """Returns a made-up run of a dashboard, with more uploads for more layers, or one upload with
+    "pinned" on. Raises ValueError for "graph" with a batch of 16."""
     if "graph" in on and values["batch"] == 16:
         raise ValueError("a graph of 16 requests\ndoes not fit")
     timeline = transformer_step(0 if "pinned" in on else 4, values["layers"])

@@ -21,8 +21,8 @@ def jobs():
 
 @pytest.fixture
 def dashboard(jobs):
-    """Returns a dashboard with batch 4, 2 layers and nothing on; later runs wait for
-    `jobs.finish()`."""
+    """Returns a dashboard with batch 4, 2 layers and nothing on. Its first run is done; later runs
+    wait for `jobs.finish()`."""
     made = Dashboard(TOGGLES, SLIDERS, run, start=((), {"batch": 4}), jobs=jobs)
     jobs.held = True
     return made
@@ -33,7 +33,8 @@ def layers(dashboard: Dashboard) -> int:
 
 
 def row(dashboard: Dashboard, label: str) -> tuple[str, ...]:
-    """Returns the cells of a row: before, after, change."""
+    """Returns the cells of the row with this label in the dashboard's table: (before, after,
+    change)."""
     rows = [row for group in dashboard.figures.content["groups"] for row in group["rows"]]
     (cells,) = [cells for name, *cells in rows if name == label]
     return tuple(cells)
@@ -87,7 +88,8 @@ def test_of_settings_that_pile_up_only_the_last_are_run(dashboard, jobs):
 
 
 def old_views(dashboard: Dashboard) -> int:
-    """Returns how many views are marked as older than the controls."""
+    """Returns how many of the two views, timeline and table, are marked as older than the
+    controls."""
     return sum("debubble-old" in v._dom_classes for v in (dashboard.timeline, dashboard.figures))
 
 

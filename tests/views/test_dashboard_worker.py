@@ -16,7 +16,8 @@ SLIDERS = {"reads": (1, 2, 3, 4)}
 
 
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
-    """Returns a run with as many reads as the slider says; "crash" ends the process."""
+    """Returns a recorded run with as many reads as the slider "reads" says. Ends the process if
+    "crash" is on."""
     if "crash" in on:
         os._exit(3)
     accelerator = debubble.accelerator()
@@ -28,7 +29,7 @@ def run(on: frozenset[str], values: dict[str, int]) -> Run:
 
 @pytest.fixture(scope="module")
 def worker():
-    """Returns one worker for all tests, since its process takes seconds to start."""
+    """Returns a dashboard's worker process, one for all tests, since it takes seconds to start."""
     worker = Worker()
     yield worker
     worker.shutdown()
@@ -78,7 +79,8 @@ def test_a_function_of_a_module_can_be_sent():
 
 
 def endless(on: frozenset[str], values: dict[str, int]) -> Run:
-    """Runs until it is unwanted, unless there is only one read."""
+    """Runs until the run is unwanted, and then ends early; with only one read it returns `run`'s
+    result."""
     while values["reads"] > 1:
         stop_if_unwanted()
     return run(on, values)

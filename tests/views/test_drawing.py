@@ -25,7 +25,7 @@ class Square:
 
     @property
     def figure(self) -> Figure:
-        """Returns a square figure with this side in inches, white if `times` is 0 and blue
+        """Returns a square figure with sides of `side` inches, white if `times` is 0 and blue
         otherwise."""
         colour = "#0072b2" if self.times else "#ffffff"
         return Figure((self.side, self.side), 50, facecolor=colour, label=f'"{self.side}"')
@@ -41,7 +41,8 @@ def drawing():
 
 
 def shown(drawing):
-    """Returns (width and height of the picture on the page, the colour at its middle)."""
+    """Returns ((width, height) of the picture that the drawing shows, in pixels, (red, green, blue)
+    at its middle)."""
     (png,) = re.findall(r'src="data:image/png;base64,(.+?)"', drawing.children[-1].value)
     image = imread(BytesIO(base64.b64decode(png)))
     height, width = image.shape[:2]
@@ -93,8 +94,8 @@ import debubble.views.drawing, matplotlib.font_manager
 
 
 def test_a_machine_that_looks_for_its_fonts_says_nothing(tmp_path):
-    """The message used to appear in red below a reader's first cell, and failed the comparison with
-    the reference."""
+    """Drawing prints no message about fonts on a machine where matplotlib still has to look for
+    them. (The message appeared in red below a reader's first cell.)"""
     done = subprocess.run(
         [sys.executable, "-c", LATE],
         env=os.environ | {"MPLCONFIGDIR": str(tmp_path)},

@@ -18,7 +18,8 @@ def storing(monkeypatch):
 
 
 def unpacked(view) -> tuple[dict, list[dict]]:
-    """Returns (the header, the traits of each timeline), as the browser reads them."""
+    """Decodes the data that the view stores for a page without a kernel, as the browser does.
+    Returns (its header, the traits of each timeline)."""
     embedded = view._repr_mimebundle_()[0][MIME]
     whole = zlib.decompress(base64.b64decode(embedded["data"]))
     size = int.from_bytes(whole[:4], "little")

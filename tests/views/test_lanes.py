@@ -8,14 +8,14 @@ from tests.timeline.recordings import LAUNCH, READ, Recording, transformer_step
 
 
 def row_of(text: str, lane: str) -> str:
-    """Returns the cells of one lane."""
+    """Returns the characters of one lane, after its name, in the printed text."""
     return next(line for line in text.splitlines() if line.startswith(lane)).partition("┊")[2]
 
 
 @pytest.fixture
 def recording():
-    """Returns a recording: 0–100 kernel, 100–150 nothing, 150–160 an upload, 160–200 kernel; the
-    host waits 50–150."""
+    """Returns a recording with a kernel at 0–100 µs, an upload at 150–160 and a kernel at 160–200;
+    the device is idle at 100–150, and the host waits at 50–150."""
     recording = Recording()
     recording.kernel(0, 100, recording.launch(0, 10))
     recording.sync(50, 150, READ)
@@ -141,7 +141,8 @@ def test_the_bubbles_table_sums_by_cause_and_line_longest_first():
 
 @pytest.mark.parametrize("length", [0.05, 0.7, 3.0, 250.0, 40_000.0])
 def test_no_two_ticks_have_the_same_label(length):
-    """Ticks far from the start of the recording have many digits."""
+    """No two ticks of a zoomed axis have the same label, even far from the start of the recording,
+    where labels need many digits."""
     recording = Recording()
     recording.kernel(0, 6_510)
     recording.kernel(6_510, 6_510 + length)

@@ -18,7 +18,7 @@ from tests.timeline.recordings import Recording, transformer_step
 
 
 def pixels(png: bytes) -> np.ndarray:
-    """Returns the pixels, [height, width, 3] uint8."""
+    """Returns the picture's pixels, [height, width, 3] uint8."""
     return (imread(io.BytesIO(png))[..., :3] * 255).round().astype(np.uint8)
 
 
@@ -93,7 +93,8 @@ def test_drawing_leaves_pyplot_alone():
 
 
 def test_a_stream_that_is_mostly_idle_looks_so():
-    """Each kernel used to have at least a pixel, so a stream that was 93 % idle looked busy."""
+    """The drawn share of busy time is right for 20,000 short kernels. (Each kernel used to have at
+    least a pixel, so a stream that was 93 % idle looked busy.)"""
     recording = Recording()
     for number in range(20_000):
         recording.kernel(10.0 * number, 10.0 * number + 0.7)
@@ -141,7 +142,8 @@ def test_a_long_span_is_drawn_as_it_is():
 
 
 def test_the_time_from_end_to_end_leads():
-    """A step that takes a sixth of the time can still be idle for a larger share of it."""
+    """The picture's title begins with the time from end to end, and the idle share comes second: a
+    step that takes a sixth of the time can still be idle for a larger share of it."""
     quick, slow = transformer_step(0), transformer_step(4)
     (axes,) = draw_figure(quick, slow).axes
     first, second = axes.get_title(loc="left").splitlines()
@@ -150,7 +152,8 @@ def test_the_time_from_end_to_end_leads():
 
 
 def test_no_text_of_a_recording_is_a_formula():
-    """A name with `$\\bad$` used to end in matplotlib's traceback."""
+    """A recording whose texts have `$` is drawn, and not taken for a formula. (A name with
+    `$\\bad$` used to end in matplotlib's traceback.)"""
     recording = Recording()
     recording.timeline.description = r"$\bad$ \$5 and $x_{$"
     recording.kernel(0, 1)

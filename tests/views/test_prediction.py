@@ -25,7 +25,7 @@ def a_reader_and_no_workspace(monkeypatch, tmp_path):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Returns what `compare` displays on the page, in order."""
+    """Returns a list to which `compare`, from now on, adds what it displays."""
     pages = []
     monkeypatch.setattr("debubble.views.prediction.question.display", pages.append)
     return pages
@@ -173,7 +173,8 @@ def test_a_question_asked_again_takes_the_place_of_the_first():
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
-    """Sets up a reader's copies, in a folder beside their progress. Returns the progress file."""
+    """Makes a folder with a reader's copies of the chapters, beside their progress file, and enters
+    it. Returns the path of the progress file."""
     (tmp_path / "chapters").mkdir()
     progress = tmp_path / "progress.jsonl"
     progress.write_text('{"debubble": "progress", "version": 1}\n')

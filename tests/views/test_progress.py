@@ -8,7 +8,8 @@ from debubble.views.progress import progress, progress_html
 
 @pytest.fixture
 def bars(monkeypatch):
-    """Makes bars note what they show; time advances half a second at each look."""
+    """Returns a list of what progress bars show: (label, total), numbers, "closed". Time advances
+    half a second at each look at the clock."""
     shown = []
 
     class Notes:

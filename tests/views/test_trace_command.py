@@ -30,7 +30,8 @@ def test_it_prints_lanes_counts_and_bubbles(file, capsys):
 
 
 def test_long_source_lines_leave_room_for_the_figures(capsys):
-    """Long lines used to push idle time, share and number out of an 80-column terminal."""
+    """`debubble trace` fits its table into 80 columns with all six headings. (Long source lines
+    used to push idle time, share and number out of the terminal.)"""
     recordings = ASSETS / "timelines" / "nvidia-h200"
     trace(recordings / "pinned_h2d_before.json", width=80)
     printed = capsys.readouterr().out.splitlines()

@@ -13,7 +13,7 @@ from .workbook import Workbook
 
 @pytest.fixture
 def workbook(tmp_path, monkeypatch):
-    """Returns a tiny workbook. The test runs in its folder."""
+    """Returns a Workbook with one tiny kata in a temporary folder, in which the test runs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEBUBBLE_WORKSPACE", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
@@ -29,14 +29,14 @@ def workbook(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session", autouse=True)
 def registered():
-    """Imports what forks import, before pytester forgets it. This part of PyTorch can't be imported
-    twice, since it registers its operators."""
+    """Imports a part of PyTorch that forked tests import, before pytester forgets its imports. This
+    part can't be imported twice, since it registers its operators."""
     if current().name == "sim":
         import torch.distributed.tensor  # noqa: F401
 
 
 @pytest.fixture(scope="module")
 def prepared():
-    """Imports Triton before pytester, which forgets all later modules."""
+    """Imports Triton before pytester runs, which forgets all modules that are imported later."""
     if current().name == "sim":
         prepare("sim")

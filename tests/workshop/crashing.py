@@ -108,8 +108,8 @@ def add_up(numbers, counter):
 
 
 def mark(workbook: Workbook) -> Workbook:
-    """Makes the workbook's tests run in their own processes; the first one adds up different
-    numbers."""
+    """Makes the workbook's tests run in processes of their own, and the first one add up numbers
+    with a 4, at which code can crash. Returns the workbook."""
     workbook.edit(TESTS, FIRST_TEST, MARK + FIRST_TEST)
     workbook.edit(TESTS, "from debubble", "import pytest\n\nfrom debubble")
     workbook.edit(TESTS, "kata.add_up([1, 2, 3], []), 6", "kata.add_up([1, 2, 4], []), 7")
@@ -125,5 +125,6 @@ def with_many_ends(root: Path) -> Workbook:
 
 
 def kernel(workbook: Workbook, stray: str) -> str:
-    """Returns the path of an implementation that does `stray` in the first test."""
+    """Writes an implementation that accesses memory astray by `stray` in the first test, and
+    returns its path."""
     return str(workbook.write("kernel.py", KERNEL.replace("STRAY", stray)))

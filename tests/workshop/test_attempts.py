@@ -30,8 +30,8 @@ def add_up(numbers: list[int], counter: list[int]) -> int:
 
 @pytest.fixture
 def change(workbook):
-    """Returns a function that writes an attempt at a solution of several definitions, and returns
-    its `add_up`."""
+    """Returns change(name, text), which writes a wrong attempt at a solution of several
+    definitions, and returns its code."""
     workbook.write("solutions/tiny/add_up.py", SOLUTION)
     numbers = "FIRST = 0\n\n\ndef kept(numbers: list[int]) -> list[int]:\n    return numbers\n"
     workbook.write("solutions/tiny/numbers.py", numbers)
@@ -46,7 +46,8 @@ def change(workbook):
 
 @pytest.fixture
 def problem(change, workbook):
-    """Returns a function that writes a faulty attempt, and returns the error."""
+    """Returns problem(name, text), which writes a faulty file of a wrong attempt, and returns the
+    text of the error."""
 
     def problem(name: str, text: str) -> str:
         change(name, text)

@@ -31,7 +31,7 @@ def copies(workbook):
 
 
 def saved(copies, *cells):
-    """Writes a notebook as JupyterLab does."""
+    """Writes the learner's copy of a notebook with these cells, as JupyterLab saves it."""
     (copies.folder / NAME).write_text(notebook(*cells))
 
 

@@ -47,8 +47,8 @@ SOLVED = ("        counter.append(number)\n", "")
 
 @pytest.fixture
 def passes(workbook, prepared, monkeypatch, request):
-    """Returns a function that runs the workbook as a learner does, and returns exit code and
-    output."""
+    """Returns passes(way), which runs the workbook's tests in one of the WAYS that learners have,
+    and returns (exit code, output)."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
     pytester = request.getfixturevalue("pytester")
     monkeypatch.chdir(workbook.root)

@@ -10,8 +10,8 @@ from debubble.workshop.proof.check import check
 
 @pytest.fixture
 def problems(workbook, monkeypatch):
-    """Returns a function that checks the tiny workbook, and returns the failed claims, as `subject:
-    problem`."""
+    """Returns problems(**options), which runs `check` on the tiny workbook, and returns the failed
+    claims as "subject: problem"."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", os.environ.get("DEBUBBLE_DEVICE", "auto"))
 
     def problems(**options) -> list[str]:

@@ -102,7 +102,8 @@ def test_check_writes_stubs_on_request(debubble, workbook):
 
 
 def test_stubs_are_written_without_a_proof(debubble, workbook, monkeypatch):
-    """A changed solution needs a new stub at once, without the proof of all katas."""
+    """`check --write-stubs` writes the stub of a changed solution without proving the katas, which
+    would take long."""
     workbook.edit("solutions/tiny/add_up.py", "return sum(numbers)", "return 7")
     workbook.edit("solutions/tiny/add_up.py", "The sum of", "The whole sum of")
     monkeypatch.delattr("debubble.workshop.proof.check.check")

@@ -29,7 +29,8 @@ def test_correct_variants_pass(kata):
 
 @pytest.mark.parametrize("kata", VARIANTS, ids=lambda kata: kata.name)
 def test_every_variant_fits_the_solution_as_it_is_now(kata):
-    """A variant quotes lines of its solution, including comments, so it breaks when they change."""
+    """Every variant's quoted lines are in its solution as it is now. They include comments, so a
+    variant breaks when these change."""
     assert all(code_of_attempt(kata, path).parts for path in VARIANTS[kata])
 
 

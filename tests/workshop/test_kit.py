@@ -66,7 +66,7 @@ def test_every_chapter_asks_and_becomes_slides_that_need_nothing_else(chapter):
 
 
 class Loads(HTMLParser):
-    """A parser that collects what a browser would load for a page."""
+    """A parser that collects in `loaded` what a browser would load for an HTML page."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -144,7 +144,8 @@ BEFORE = "solutions/tiny/before.py"
 
 @pytest.fixture
 def ours_changed(debubble, workbook):
-    """Starts a kata as a learner, then changes our task and the last line of our stub."""
+    """Sets up a learner who has begun a kata, after which our task and the last line of our stub
+    have changed."""
     debubble("next")
     entry = workbook.catalogue.file.read_text()
     workbook.catalogue.file.write_text(entry.replace("without counting", "and count nothing"))
@@ -253,7 +254,7 @@ def test_a_hint_that_cannot_be_counted_says_how_to_get_the_next(debubble, workbo
 
 
 class Watch:
-    """A `debubble watch` in its own process, with its output."""
+    """A `debubble watch` that runs in a process of its own, whose output can be read."""
 
     def __init__(self, root):
         command = [sys.executable, "-u", "-m", "debubble", "watch", "--device", "sim"]
@@ -269,7 +270,8 @@ class Watch:
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def says(self, words: str) -> str:
-        """Returns the output up to `words`."""
+        """Waits up to a minute until the command has printed `words`, and returns the new output.
+        Raises AssertionError otherwise."""
         said = b""
         for _ in range(1200):
             said += self.process.stdout.read() or b""

@@ -39,7 +39,8 @@ def never_used():
 
 @pytest.fixture
 def edits(workbook):
-    """Returns `edits(solution)`, which returns its edits, as `line's text: edit`."""
+    """Returns edits(text, name), which makes `text` the solution, and returns the edits of its
+    mutants as "line's text: edit"."""
 
     def edits(text: str, name: str) -> list[str]:
         workbook.write("solutions/tiny/add_up.py", text)

@@ -19,14 +19,15 @@ from .test_plugin import PLUGIN, in_a_process
 pytest_plugins = ["pytester"]
 
 BODY = "    total = 0\n"
-"""The stub's line that tests replace."""
+"""The line of the stub that tests replace by other code."""
 CRASH = "    if 4 in numbers:\n        import ctypes; ctypes.string_at(0)\n    return sum(numbers)"
-"""Code that crashes in the first test; the second one passes."""
+"""A body of `add_up` that crashes in the first test and passes the second one."""
 
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory):
-    """Returns pytest's output for code that ends in many ways. The plugin is not installed."""
+    """Returns pytest's output for tests in processes of their own whose code ends in many ways.
+    Plugins aren't loaded automatically."""
     workbook = crashing.with_many_ends(tmp_path_factory.mktemp("ends"))
     options = ["-v", "--time-limit", "3", "--device", current().name]
     return in_a_process(workbook, "katas", *options, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
@@ -34,7 +35,7 @@ def output(tmp_path_factory):
 
 @pytest.fixture
 def told(output):
-    """Returns a function that returns the text about a failed test."""
+    """Returns told(test), which returns the text about a failed test in `output`."""
     failures = output.partition("= FAILURES =")[2].partition("= katas =")[0]
     headings = re.split(r"^_+ (test_.*?) _+$", failures, flags=re.MULTILINE)[1:]
     texts = dict(zip(headings[::2], headings[1::2], strict=True))
@@ -140,8 +141,8 @@ def marked(workbook, prepared):
 
 @pytest.fixture
 def run(marked, monkeypatch, request):
-    """Returns a function that runs pytest on the marked workbook in this process, and returns its
-    output."""
+    """Returns run(*arguments), which runs pytest in this process on the workbook whose tests have
+    processes of their own, and returns its output."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
     pytester = request.getfixturevalue("pytester")
     monkeypatch.chdir(marked.root)
@@ -154,7 +155,8 @@ def run(marked, monkeypatch, request):
 
 
 def processes_of(run, marked, *arguments: str) -> tuple[list[int], int]:
-    """Returns the processes that ran the two tests, and the parent of the last."""
+    """Runs both tests with a solution that notes its process. Returns (their process ids, the
+    parent's id of the last one)."""
     notes = marked.root / "notes"
     note = f"print(os.getpid(), os.getppid(), file=open({str(notes)!r}, 'a'))"
     marked.edit_stub(BODY, f"    import os; {note}\n    return sum(numbers)\n")
@@ -196,7 +198,8 @@ def test_a_wait_in_c_that_never_ends_is_stopped(run, marked, monkeypatch):
 
 
 def test_a_timer_of_this_process_holds_no_other_one_up(run, monkeypatch):
-    """Such a timer ends an unattended process that hangs."""
+    """Tests in processes of their own run while this process has a faulthandler timer, as is used
+    to end unattended processes that hang."""
     monkeypatch.setattr(forked, "TO_SET_UP", 20.0)
     faulthandler.dump_traceback_later(600)
     try:
@@ -250,8 +253,8 @@ def test_workers_of_xdist_go_on_after_a_crash(marked):
 
 @pytest.fixture
 def problems(marked, monkeypatch):
-    """Returns a function that checks the workbook, and returns the failed claims, as `subject:
-    problem`."""
+    """Returns problems(), which runs `check` on the workbook whose tests have processes of their
+    own, and returns the failed claims as "subject: problem"."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
     marked.edit("tests/wrong_attempts/tiny/add_up/forgets_one.py", "returned 5", "returned 6")
     marked.edit("tests/wrong_attempts/tiny/add_up/returns_text.py", "'6'", "'7'")

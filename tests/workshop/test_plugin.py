@@ -10,15 +10,15 @@ import pytest
 pytest_plugins = ["pytester"]
 CHECKOUT = Path(__file__).resolve().parents[2]
 WITHOUT = ["-p", "no:cacheprovider", "-p", "no:nbval"]
-"""Options that switch plugins off; nbval alone takes a second or two to import."""
+"""pytest's options that switch off two plugins; nbval alone takes a second or two to import."""
 PLUGIN = ["-p", "debubble.workshop.plugin", *WITHOUT]
-"""Options that load the plugin, since the tiny workbook has no conftest for it."""
+"""pytest's options that load our plugin, since the tiny workbook has no conftest for it."""
 
 
 @pytest.fixture
 def run(workbook, monkeypatch, request):
-    """Returns a function that runs pytest on the tiny workbook in this process, and returns its
-    output."""
+    """Returns run(*arguments), which runs pytest in this process on the tiny workbook, and returns
+    its output."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", os.environ.get("DEBUBBLE_DEVICE", "auto"))
     pytester = request.getfixturevalue("pytester")
     monkeypatch.chdir(workbook.root)
@@ -33,8 +33,8 @@ def run(workbook, monkeypatch, request):
 
 
 def in_a_process(workbook, *arguments: str, **environment: str) -> str:
-    """Runs pytest in its own process, with the conftest of the real checkout, and returns its
-    output."""
+    """Runs pytest on the workbook in a new process, with the conftest of the real checkout, and
+    returns its output."""
     workbook.write("conftest.py", (CHECKOUT / "conftest.py").read_text())
     workbook.write("pytest.ini", "[pytest]\n")
     command = [sys.executable, "-m", "pytest", *WITHOUT, *arguments]
@@ -256,7 +256,7 @@ def test_of_many_unsolved_katas_one_is_shown(run, workbook):
 
 @pytest.fixture
 def two(workbook):
-    """Adds a second kata before the first one; both stubs are unedited."""
+    """Returns the workbook with two katas, a second one added; both stubs are unedited."""
     catalogue = (workbook.root / "katas" / "katas.toml").read_text()
     second = catalogue.replace('name = "add_up"', 'name = "add_more"').replace("Add up", "Add more")
     second = second.replace('chapter = "00"', 'chapter = "01"')

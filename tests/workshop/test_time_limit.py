@@ -50,7 +50,7 @@ STANDS_STILL = 0.3 * STANDING
 
 
 def start(code: str, *arguments: str) -> subprocess.Popen[str]:
-    """Starts Python with `code`; all such processes share one core."""
+    """Starts Python with `code` in a new process. All these processes share one core."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,

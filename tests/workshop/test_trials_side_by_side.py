@@ -14,12 +14,13 @@ from .workbook import ATTEMPTS, BEFORE, ENTRY, SOLUTION, TEST
 pytestmark = pytest.mark.sim
 
 ENDLESS = "import itertools; return sum(itertools.repeat(0))"
-"""A body that no signal interrupts."""
+"""The body of a function that runs forever and that no signal interrupts."""
 
 
 @pytest.fixture
 def two_systems(workbook, monkeypatch):
-    """Sets up the tiny kata and a similar kata in a second system."""
+    """Returns a workbook with two systems, each with one similar kata, on a machine with two
+    cores."""
     monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
     monkeypatch.setattr(trials_side_by_side.os, "cpu_count", lambda: 2)
     more = ENTRY.replace('"tiny"', '"small"').replace('"add_up"', '"sum_up"')

@@ -70,7 +70,7 @@ ATTEMPTS = {
 
 
 class Workbook:
-    """A workbook's files below `root`, with methods to spoil them."""
+    """The files of a workbook with one kata below `root`, and methods to change them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 LIST = Path(__file__).with_name("accepted.json")
-"""The arguments that accept each kind, by kind; written by `python -m tests.wrong_arguments`."""
+"""The path of a file of accepted wrong values, {kind: arguments that accept it}; written by `python
+-m tests.wrong_arguments`."""
 
 STRIDES = "it is read by its strides"
 CONVERTED = "its numbers are converted, and none is lost"
@@ -63,7 +64,7 @@ BECAUSE = {
     "a dict of negatives": "names that are no request's are left out",
     "a dict of fractions": "names that are no request's are left out",
 }
-"""The reason why a kind is no mistake, by kind."""
+"""Reasons why a kind of value is no mistake where it is accepted, by kind."""
 
 BY_OTHERS = {
     "apply_bad_words(logits: as torch.int64)": "filled with -inf, which PyTorch refuses",
@@ -89,11 +90,12 @@ BY_OTHERS = {
         )
     },
 }
-"""Arguments that are refused, with nothing changed, by a called function or by a consequence. A
-sentence about the argument itself would say no more."""
+"""Arguments whose wrong value is refused, with nothing changed, by a called function or by a
+consequence: {"function(argument: kind)": reason}. A sentence about the argument itself would say no
+more."""
 UNCHECKED = ("StagingRing.upload", "copy_to_persistent", "physical_to_logical_mapping")
-"""Short answers to exercises that use only PyTorch's operators: these refuse misfits in their own
-words."""
+"""Functions whose arguments are not checked: short answers to exercises that use only PyTorch's
+operators, which refuse wrong arguments in their own words."""
 
 
 def accepted() -> dict[str, list[str]]:

@@ -11,5 +11,5 @@ MODULES = (calls_of_steps, calls_of_gdn, calls_of_offload)
 
 
 def all_calls(accelerator: Any) -> dict[str, Call]:
-    """Returns the calls by name."""
+    """Returns {name: valid call} for the public functions of all five systems."""
     return {call.name: call for module in MODULES for call in module.calls(accelerator)}

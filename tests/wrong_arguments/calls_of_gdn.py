@@ -175,7 +175,8 @@ def calls(accelerator: Any) -> list[Call]:
 
 
 def _signature_of(common: Any, build: Any) -> Any:
-    """Returns a signature of the batch's fields, and of `build`'s further arguments."""
+    """Returns a signature of keyword-only parameters: the fields of a batch and the further
+    arguments of `build`."""
     import inspect
 
     names = [field.name for field in fields(gdn.CommonAttentionMetadata)]

@@ -12,7 +12,7 @@ from solutions import flex_graph, offload
 from .search import Call
 
 MEMORY = ("num_blocks", "row_bytes", "num_gpu_blocks")
-"""Sizes of memory: too large a size gives the allocator's error."""
+"""Arguments that are sizes of memory: the error for a size that is too large is the allocator's."""
 
 
 def calls(accelerator: Any) -> list[Call]:

@@ -14,7 +14,7 @@ from .search import Call
 TOKENS, VOCAB = 5, 40
 MEMORY = ("max_num_seqs", "max_ranges", "steps_in_flight", "num_requests", "max_tokens", "shape",
           "depth")  # fmt: skip
-"""Sizes of memory: too large a size gives the allocator's error."""
+"""Arguments that are sizes of memory: the error for a size that is too large is the allocator's."""
 
 
 def calls(accelerator: Any) -> list[Call]:

@@ -10,15 +10,15 @@ import torch
 
 
 class Stranger:
-    """An unexpected object."""
+    """An object that no function expects."""
 
     def __repr__(self) -> str:
         return "<a stranger>"
 
 
 def of_anything(device: torch.device) -> dict[str, Callable[[], Any]]:
-    """Returns a function for each kind that makes a value, a new one in each call, since some can
-    be read only once."""
+    """Returns {kind: function that makes a wrong value of this kind}, for any argument. Values are
+    new in each call, since some can be read only once."""
     return {
         "None": lambda: None,
         "True": lambda: True,
@@ -65,7 +65,9 @@ def of_anything(device: torch.device) -> dict[str, Callable[[], Any]]:
 
 
 def of_tensor(right: torch.Tensor) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yields tensors that differ from the right one in type, shape, strides or device."""
+    """Yields (kind, function that makes a wrong value) for a tensor argument: tensors that differ
+    from the right one in type, shape, strides or device, and its numbers as a list and as a NumPy
+    array."""
     away = "cpu" if right.device.type != "cpu" else "meta"
     yield "on another device", lambda: torch.empty(right.shape, dtype=right.dtype, device=away)
     for dtype in (torch.float64, torch.int64, torch.int32, torch.float16, torch.int8, torch.bool):
@@ -89,7 +91,8 @@ def of_tensor(right: torch.Tensor) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def of_sequence(right: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yields lists that differ from the right one in length, or in one of their members."""
+    """Yields (kind, function that makes a wrong value) for a list argument: lists that differ from
+    the right one in length, in order, or in one of their members."""
     listed = list(right)
     yield "one short", lambda: listed[:-1]
     yield "one more", lambda: [*listed, *listed[-1:]]
@@ -102,7 +105,8 @@ def of_sequence(right: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def of(right: Any, device: torch.device) -> dict[str, Callable[[], Any]]:
-    """Returns all kinds for an argument with this right value."""
+    """Returns {kind: function that makes a wrong value} for an argument whose right value is
+    `right`."""
     kinds = of_anything(device)
     if isinstance(right, torch.Tensor):
         kinds |= dict(of_tensor(right))

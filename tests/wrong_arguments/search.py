@@ -21,17 +21,19 @@ ROOT = str(Path(__file__).parents[2] / "solutions")
 
 @dataclass(frozen=True)
 class Call:
-    """A public function, and right arguments, which are made new for each call."""
+    """A public function, and a function that makes right arguments, new for each call."""
 
     name: str
     function: Callable[..., Any]
     right: Callable[[], dict[str, Any]]
     left_out: tuple[str, ...] = ()
-    """Arguments that are parts of the process, so no kind of them is a user's mistake."""
+    """Arguments to leave out: they are parts of the process, so no wrong value of them is a user's
+    mistake."""
 
     @property
     def parameters(self) -> list[str]:
-        """Returns the signature's parameters, after a check that `right` has them all."""
+        """Returns the names of the function's parameters that are tried. Raises AssertionError
+        unless `right` has them all."""
         names = [
             name
             for name, parameter in inspect.signature(self.function).parameters.items()
@@ -48,7 +50,7 @@ class Outcome:
     parameter: str
     kind: str
     problem: str
-    """The fault of the refusal; empty if there is none."""
+    """The fault: a poor refusal, changed memory, or a hidden wait; "" if there is none."""
     accepted: bool
     sentence: str
 
@@ -58,7 +60,8 @@ class Outcome:
 
 
 def outcomes_of(call: Call, accelerator: Any) -> Iterator[Outcome]:
-    """Yields the outcome of each kind of wrong value of each argument of the call."""
+    """Calls the function with each kind of wrong value of each argument, one at a time, and yields
+    the outcomes."""
     waits = _waits(accelerator, call, {})
     for parameter in call.parameters:
         for kind in kinds.of(call.right()[parameter], accelerator.device):
@@ -108,8 +111,8 @@ def _problem(error: Exception, parameter: str, wrong: Any) -> str:
 
 
 def _said(wrong: Any, text: str) -> bool:
-    """Returns True if the sentence has the value: for a tensor what is wrong with it, for a list a
-    member or its length, for a dict a key."""
+    """Returns True if the sentence has the wrong value: for a tensor its type, shape, strides or
+    device, for a collection a member or its length, for a dict a key or a value."""
     if isinstance(wrong, torch.Tensor):
         about = (wrong.dtype, list(wrong.shape), tuple(wrong.shape), wrong.device, wrong.stride())
         return any(str(each) in text for each in (*about, *wrong.shape))
@@ -124,7 +127,8 @@ def _said(wrong: Any, text: str) -> bool:
 
 
 def _values(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns copies of the arguments that a call could change."""
+    """Returns copies of the tensors and arrays among the arguments, by name: a call could change
+    them."""
     copies = {}
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor) and value.device.type != "meta":
