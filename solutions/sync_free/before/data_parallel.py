@@ -10,7 +10,7 @@ from ..model.ranks import Ranks
 
 
 class ReadBack:
-    """A device tensor copied to the host. The host has waited for the copy."""
+    """A copy of a device tensor on the host. The constructor waits until the copy is done."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.values = tensor.cpu()

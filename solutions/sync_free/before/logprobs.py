@@ -13,8 +13,8 @@ from ..parts.before.chosen_tokens import chosen_tokens
 def gather_specific_token_logprobs(
     logits: torch.Tensor, requested: Mapping[int, Sequence[int]], sampled: torch.Tensor
 ) -> LogprobsTensors | None:
-    """Returns the log-probabilities of the sampled token and of the tokens that each row asks for,
-    or None if `requested` is empty (vLLM #41429).
+    """Returns each row's log-probabilities of the sampled token and of the tokens that the row
+    requests, or None if `requested` is empty (vLLM #41429).
 
     `logits`: [num_rows, vocab_size] on the device. `requested`: row -> token ids. `sampled`:
     [num_rows] integers on the device. Raises ValueError for a row or an id that doesn't exist.
@@ -31,11 +31,12 @@ def gather_specific_token_logprobs(
 
 
 def compute_token_logprobs(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """Returns the log-softmax at `token_ids`, [num_rows, K] float32, gathered from that of all
-    tokens."""
+    """Returns the log-softmax of `logits` at `token_ids`, [num_rows, K] float32, gathered from that
+    of all tokens."""
     return torch.log_softmax(logits, -1, dtype=torch.float32).gather(1, token_ids.long())
 
 
 def compute_token_ranks(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """Returns how many logits of each row are at least that of its token, [num_rows] int64."""
+    """Returns the rank of each row's token: how many logits of the row are at least that of the
+    token, [num_rows] int64."""
     return (logits >= logits.gather(1, token_ids.long()[:, None])).sum(-1)

@@ -18,7 +18,8 @@ def bincount(
     prompt_bin_mask: torch.Tensor,
     output_bin_counts: torch.Tensor,
 ) -> None:
-    """Counts the tokens of new and resumed requests from the start (vLLM #41429).
+    """Fills the tables' rows of new and resumed requests: counts their tokens from the first on
+    (vLLM #41429).
 
     `req_indices`, `prompt_lens` and `prefill_lens`, [n] on the host, are each request's row in the
     tables, the length of its prompt, and the number of its tokens so far, the prompt included.

@@ -12,7 +12,7 @@ from solutions.common.host_integers import HostIntegers, host_integers, is_integ
 from solutions.common.shown import shown
 
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
-"""{row: the sequences of token ids that are forbidden in this row}."""
+"""The forbidden sequences of token ids of each row of the batch, by row."""
 
 
 class ChosenTokens(NamedTuple):

@@ -61,7 +61,8 @@ class DecodeLoop:
         return None if self.on_its_way is None else self.on_its_way.read().tolist()
 
     def _read_back(self) -> ReadBack:
-        """Starts to download `tokens` once they are written, while the next step's kernels run."""
+        """Starts the download of `tokens` on a second stream, once they are written, and returns
+        it. The next step's kernels run meanwhile."""
         self.copying.wait_stream(current().current_stream())
         with self.copying:
             on_its_way = ReadBack(self.tokens)

@@ -26,10 +26,10 @@ import debubble.accelerator
 
 aten = torch.ops.aten
 DEPENDS_ON_DATA = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-"""PyTorch's tags for operators that have to know a tensor's values, or how many values count."""
+"""PyTorch's tags for operators whose result or its shape depends on a tensor's values."""
 MACHINERY = (os.path.dirname(torch.__file__), os.path.dirname(debubble.__file__) + os.sep, __file__)
-"""The first part of the paths of PyTorch, debubble and this file: no line in them asked for a
-wait."""
+"""Beginnings of the paths of PyTorch, debubble and this file: a line in these files is never named
+as the cause of a wait."""
 
 
 class Wait(NamedTuple):
@@ -91,7 +91,8 @@ def calling_line() -> tuple[str, str]:
 def why_it_waits(
     func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> str | None:
-    """Returns what makes the host wait in this operator, or None if nothing does."""
+    """Returns what makes the host wait in the operator `func`, called with these arguments, or None
+    if nothing does."""
     leaves = tree_leaves((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel()]
     uploads = func is aten._to_copy.default and tensors
@@ -111,8 +112,8 @@ def to_copy(
     non_blocking: bool = False,
     **options: object,
 ) -> str | None:
-    """Returns why `source.to(...)` waits, or None. The target is a new tensor: pinned if it is on
-    the host and the copy is `non_blocking`."""
+    """Returns why `source.to(...)` makes the host wait, or None. The target is a new tensor: pinned
+    if it is on the host and the copy is `non_blocking`."""
     if on_device(source) and non_blocking:
         return None
     goes_to_host = torch.device(device or source.device).type == "cpu"
@@ -121,7 +122,7 @@ def to_copy(
 
 
 def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> str | None:
-    """Returns why `target.copy_(source)` waits, or None."""
+    """Returns why `target.copy_(source)` makes the host wait, or None."""
     if on_device(target) == on_device(source):
         return None
     host, way = (source, "from") if on_device(target) else (target, "to")
@@ -137,8 +138,8 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
 
 
 def index(tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> str | None:
-    """Returns why `tensor[indices]` waits, or None: host integers are uploaded, and device masks
-    are counted."""
+    """Returns why `tensor[indices]` makes the host wait, or None: host integers are uploaded, and
+    device masks are counted."""
     for chosen in indices:
         is_mask = chosen is not None and chosen.dtype == torch.bool
         if chosen is not None and on_device(chosen) == is_mask:
@@ -152,8 +153,8 @@ def index_put_(
     value: torch.Tensor,
     accumulate: bool = False,
 ) -> str | None:
-    """Returns why `tensor[indices] = value` waits, or None. A number assigned through one mask is
-    only a fill: nothing is counted or uploaded."""
+    """Returns why `tensor[indices] = value` makes the host wait, or None. A number assigned through
+    one mask is only a fill: nothing is counted or uploaded."""
     if on_device(value):
         return index(tensor, indices)
     through_mask = [chosen is not None and chosen.dtype == torch.bool for chosen in indices]
@@ -178,5 +179,5 @@ RULES: dict[OpOverload, Callable[..., str | None]] = {
         "the largest index has to be known" if num_classes == -1 else None
     ),
 }
-"""Rules for the operators whose tags say too little or too much. Each takes the operator's
-arguments and returns why it waits, or None."""
+"""Functions for the operators whose tags say too little or too much. Each takes the operator's
+arguments and returns why the host waits, or None."""

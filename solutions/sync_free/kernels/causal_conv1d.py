@@ -18,7 +18,7 @@ from solutions.common.one_device import check_one_device
 from ..packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
 
 BLOCK_DIM = 256
-"""Channels of one program: in bfloat16, as many as one warp loads at once."""
+"""Number of channels of one program: in bfloat16, as many as one warp loads at once."""
 
 
 @triton.jit(
@@ -173,7 +173,8 @@ def convolve(
     activation: str | None,
     metadata: ConvMetadata,
 ) -> torch.Tensor:
-    """Returns the convolved `x`, [num_tokens, dim]. The arguments are those of `causal_conv1d_fn`.
+    """Returns the convolved `x`, [num_tokens, dim], by one launch. The arguments are those of
+    `causal_conv1d_fn`.
 
     Raises ValueError for metadata of another batch. The caller has checked everything else.
     """
@@ -286,8 +287,8 @@ def check_batch(
 
 
 def _check_metadata(metadata: ConvMetadata, num_tokens: int, num_seqs: int, num_slots: int) -> None:
-    """Raises ValueError for metadata of another batch, or with a slot that the states don't
-    have."""
+    """Raises ValueError for metadata of a batch with another number of tokens or sequences, or with
+    a slot that the states don't have."""
     if metadata.num_tokens != num_tokens:
         raise ValueError(
             f"metadata of {metadata.num_tokens} tokens, and x has {num_tokens}: prepare it from "

@@ -18,8 +18,8 @@ from debubble.accelerator import Work, launch
 from solutions.common.one_device import check_one_device
 
 TILE = 8192
-"""Logits that one program reads, all from one row if the vocabulary is large enough. At this size
-even a few rows make enough programs for a GPU."""
+"""Number of logits that one program reads, all from one row if the vocabulary is large enough. At
+this size even a few rows make enough programs for a GPU."""
 ROWS, IDS = 16, 32
 """Sizes of a program of the second kernel: it looks up IDS ids in each of ROWS rows."""
 
@@ -29,9 +29,11 @@ class LogprobsTensors(NamedTuple):
     the other columns have the requested ids."""
 
     logprob_token_ids: torch.Tensor
-    """[num_rows, 1 + most ids of a row] int32; 0 where a row asks for fewer ids."""
+    """[num_rows, 1 + most ids of a row] int32: the ids of these tokens; 0 where a row requests
+    fewer ids."""
     logprobs: torch.Tensor
-    """[num_rows, 1 + most ids of a row] float32; -inf where a row asks for fewer ids."""
+    """[num_rows, 1 + most ids of a row] float32: their log-probabilities; -inf where a row requests
+    fewer ids."""
     selected_token_ranks: torch.Tensor
     """[num_rows] int64: the sampled tokens' ranks, as `compute_token_ranks` counts them."""
 
@@ -55,8 +57,8 @@ def vocabulary_block_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Reduces BLOCK logits of ROWS rows to their highest, their sum, and how many reach the first
-    id's."""
+    """Reduces BLOCK logits of each of ROWS rows to three numbers: their highest, the sum of
+    exp(logit - highest), and how many are at least the logit of the row's first id."""
     # The row's offset in the logits needs 64 bits.
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     row_exists = row < num_rows
@@ -105,7 +107,8 @@ def token_logprobs_kernel(
     IDS: tl.constexpr,
     BLOCKS: tl.constexpr,  # a power of two, at least num_blocks
 ):
-    """Looks up IDS ids of ROWS rows."""
+    """Writes the log-probabilities of IDS ids in each of ROWS rows, and the ranks of the rows'
+    first ids."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     row_exists = row < num_rows
     block = tl.arange(0, BLOCKS)
@@ -221,8 +224,8 @@ def compute_token_logprobs(logits: torch.Tensor, token_ids: torch.Tensor) -> tor
 
 
 def compute_token_ranks(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """Returns how many logits of each row are at least that of its token: `token_ids` is
-    [num_rows], and the result [num_rows] int64.
+    """Returns the rank of each row's token: how many logits of the row are at least that of the
+    token. `token_ids` is [num_rows], and the result [num_rows] int64.
 
     So the most likely token has rank 1, and two tokens that share the first place both have rank 2.
     Upstream first counted only strictly greater logits, from 0, and later settled on this.

@@ -15,7 +15,7 @@ from debubble.accelerator import Work, launch
 from ..model.ngram_batch import NgramBatch
 
 SCATTER_BLOCK = 1024
-"""Ids that one program writes."""
+"""Number of ids that one program writes."""
 
 
 @triton.jit(
@@ -34,7 +34,7 @@ def scatter_rows_kernel(
     bisections,  # steps of bisection that tell num_written rows apart
     BLOCK: tl.constexpr,
 ):
-    """Writes BLOCK ids, which may belong to several rows."""
+    """Writes BLOCK of the ids to their places in `table`. They may belong to several rows."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     # Always starts[low] <= place < starts[high], so that a row without ids is never chosen.
     low = tl.full([BLOCK], 0, tl.int32)

@@ -11,9 +11,9 @@ from debubble.accelerator import Work, launch
 from solutions.common.packed_upload import DeviceArrays
 
 BLOCK = 1024
-"""Tokens that one program counts."""
+"""Number of tokens that one program counts."""
 BITS = 32
-"""Tokens in one word of a prompt's mask."""
+"""Number of tokens that one word of a prompt's mask has a bit for."""
 
 
 @triton.jit(
@@ -32,7 +32,8 @@ def bincount_kernel(
     vocab_size,
     BLOCK: tl.constexpr,
 ):
-    """Counts BLOCK tokens of one request."""
+    """Counts BLOCK tokens of one request: sets bits for those in the prompt, and adds 1 for each
+    after it."""
     request = tl.program_id(0)
     first = tl.program_id(1) * BLOCK
     prefill_len = tl.load(prefill_lens + request)
@@ -61,8 +62,9 @@ def count_tokens(
     output_bin_counts: torch.Tensor,
     max_prefill_len: int,
 ) -> None:
-    """Adds the tokens of n requests to the tables' counts. `on_device` has `rows` [n] int64, and
-    `prompt_lens` and `prefill_lens` [n] int32. The tables are those of the site `bincount`."""
+    """Adds the tokens of n requests to both tables, in one launch. `on_device` has `rows` [n]
+    int64, and `prompt_lens` and `prefill_lens` [n] int32. The tables are those of the site
+    `bincount`."""
     rows = on_device["rows"]
     launch(
         bincount_kernel,

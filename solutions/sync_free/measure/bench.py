@@ -19,12 +19,12 @@ from ..model.workload import ScheduledStep, Workload
 from ..step import DecodeStep, StepOutput
 
 VARIANTS = {"before": (), "separate": SITES, "after": None}
-"""The `sites` that each variant gives `DecodeStep`: none fixed, each fixed by itself, all planned
-together for one upload."""
+"""The variants, with the `sites` that each gives `DecodeStep`: none fixed, each fixed by itself,
+all planned together for one upload."""
 STEPS_IN_A_ROW = 24
 SMALL_LOAD_MS = 15.0
-"""Milliseconds of work ahead of a small step: enough for the host to queue it under a profiler,
-and short enough to see the step."""
+"""Milliseconds of work queued before a small step: enough for the host to queue the step under a
+profiler, and short enough to see the step."""
 SERVING_BYTES = 30 * 2**30
 
 
@@ -73,8 +73,8 @@ def measure(
 
 
 class Running:
-    """One variant in the middle of the workload: it has run the first step, which is prompts
-    only."""
+    """A variant that runs the steps of the workload, one at each call. The constructor runs the
+    first step, which is prompts only."""
 
     def __init__(self, model: ConvModel, variant: str, scheduled: list[ScheduledStep]) -> None:
         self.step = DecodeStep(model, VARIANTS[variant])

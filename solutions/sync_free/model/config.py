@@ -9,23 +9,23 @@ import torch
 
 @dataclass(frozen=True, kw_only=True)
 class StepConfig:
-    """The model's shape and the load. `num_requests` are always running. In each step `arrivals` of
-    them end and as many arrive, with a prompt of up to `prompt_tokens`; all other requests run one
-    token."""
+    """The sizes of a model and of its load. `num_requests` are always running. In each step
+    `arrivals` of them end and as many arrive, with a prompt of up to `prompt_tokens`; all other
+    requests run one token."""
 
     num_requests: int
     arrivals: int = 1
     prompt_tokens: int
     max_len: int
-    """The least number of tokens of a request that the tables have room for."""
+    """The most tokens of a request, its prompt included: the tables have as many columns."""
     padded_to: int
-    """The multiple that a step's tokens are padded to, so that their number varies little."""
+    """The multiple that a step's number of tokens is padded to, so that it varies little."""
     vocab_size: int
     hidden_size: int
     num_layers: int
     conv_width: int = 4
     asked_ids: int = 4
-    """Number of token ids whose log-probability a request asks for."""
+    """Number of token ids whose log-probabilities a request asks for."""
     bad_words: int = 2
     """Number of token sequences that a request must not generate."""
     dtype: torch.dtype = torch.bfloat16
@@ -33,7 +33,8 @@ class StepConfig:
 
     @classmethod
     def small(cls) -> StepConfig:
-        """Returns eight requests and a vocabulary of 512, in a model that sim runs in a second."""
+        """Returns a load of eight requests and a vocabulary of 512, for a model that sim runs in a
+        second."""
         return cls(
             num_requests=8,
             prompt_tokens=6,
@@ -46,8 +47,8 @@ class StepConfig:
 
     @classmethod
     def serving(cls) -> StepConfig:
-        """Returns 256 requests and a vocabulary of 128k, in a wide model, for a GPU with 32 GB or
-        more."""
+        """Returns a load of 256 requests and a vocabulary of 128k, for a wide model, on a GPU with
+        32 GB or more."""
         return cls(
             num_requests=256,
             arrivals=4,

@@ -45,7 +45,8 @@ def own_column_kernel(
     cudagraph_mode,
     COLUMNS: tl.constexpr,  # a power of two, at least `size`
 ):
-    """Writes all of `state`, in one program: this rank's column, and zeros in all other columns."""
+    """Writes all of `state` [4, size], in one program: this rank's four numbers in its column, and
+    zeros in all other columns."""
     row = tl.arange(0, 4)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
     tokens = tl.where(row == 0, original_tokens, padded_tokens)
@@ -54,8 +55,8 @@ def own_column_kernel(
 
 
 class DataParallelGroup:
-    """All ranks as one of them sees them. `_run_ar` uses it in each step; all ranks make it
-    together at the start.
+    """A group of data-parallel ranks, as one of them sees it. `_run_ar` uses it in each step; all
+    ranks construct it together at the start.
 
     `process_group` is torch's: NCCL on GPUs, after torch.cuda.set_device, and gloo on sim. Use it
     for nothing else: the collectives of one group run in turn, so after the model's collectives an
@@ -85,7 +86,8 @@ class DataParallelGroup:
         self._began = time.monotonic()
         """The time at which this rank began its last exchange, by time.monotonic()."""
         self._broken = ""
-        """The reason why no further exchange is possible; empty while there is none."""
+        """The message that says why no further exchange is possible; empty as long as exchanges are
+        possible."""
         self._grace_s = min(GRACE_S, timeout_s / 4)
         with self._all_there():
             check_that_ranks_agree(
@@ -120,8 +122,9 @@ class DataParallelGroup:
     def own_column(
         self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
     ) -> torch.Tensor:
-        """Returns [4, size] int32 on the device: this rank's column, and zeros. It takes one kernel
-        and no upload, since the numbers are the kernel's arguments.
+        """Returns the tensor that this rank sends, [4, size] int32 on the device: its numbers in
+        its own column, zeros elsewhere. It takes one kernel and no upload, since the numbers are
+        the kernel's arguments.
 
         Raises ValueError for numbers that no rank can run. All other ranks learn of it in this
         exchange, and raise too.
@@ -151,15 +154,15 @@ class DataParallelGroup:
 
     def all_reduce(self, state: torch.Tensor) -> None:
         """Sums `state` over all ranks, in place, on the current stream. If a rank has refused, or
-        is at another exchange, the result carries marks, and `agreement_of` raises. Raises
-        RuntimeError if a rank stays away for too long, and in each exchange after that."""
+        is at another exchange, `state` gets marks instead of sums, for which `agreement_of` raises.
+        Raises RuntimeError if a rank stays away for too long, and in each exchange after that."""
         self._exchange(state, refused=False)
 
     @contextmanager
     def answered_in_time(self) -> Iterator[None]:
-        """Guards the code in which the host reads the result of an exchange. NCCL finishes its work
-        later, so RuntimeError is raised here too if some rank has not taken part within `timeout_s`
-        seconds."""
+        """Limits how long the host waits in the `with` block, where it reads the result of an
+        exchange. NCCL finishes its work later, so RuntimeError is raised here too if some rank has
+        not taken part within `timeout_s` seconds."""
         if not self._is_nccl:
             yield
             return
@@ -205,8 +208,8 @@ class DataParallelGroup:
 
     @contextmanager
     def _all_there(self) -> Iterator[None]:
-        """Turns a RuntimeError of torch.distributed into one with the missing ranks and the
-        exchange."""
+        """Replaces a RuntimeError of torch.distributed in the `with` block by one that names the
+        missing ranks and the exchange."""
         try:
             yield
         except RuntimeError:
@@ -233,7 +236,7 @@ def check_timeout(timeout_s: float) -> None:
 def check_column(
     original_tokens: int, padded_tokens: int, cudagraph_mode: int, max_num_tokens: int
 ) -> None:
-    """Raises ValueError for numbers that no rank can run."""
+    """Raises ValueError for numbers of tokens or a graph mode that no rank can run."""
     for name, number in (
         ("tokens", original_tokens),
         ("padded tokens", padded_tokens),

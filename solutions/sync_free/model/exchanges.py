@@ -15,22 +15,23 @@ import torch
 import torch.distributed as dist
 
 MOST_EXCHANGES = 2**29
-"""The number of exchanges after which counting restarts, since a mark is an int32."""
+"""Number of exchanges after which their count restarts at 0, since a mark is an int32."""
 GRACE_S = 1.0
-"""Seconds of a timeout reserved for asking which ranks are there, once an exchange has failed."""
+"""Seconds of a timeout reserved for finding out which ranks are missing, once an exchange has
+failed."""
 
 
 def mark_of(exchange: int, refused: bool) -> int:
-    """Returns a rank's mark for this exchange: its number, and whether the rank has refused."""
+    """Returns the mark that a rank sends: the exchange's number, and whether the rank has refused,
+    as one integer."""
     return 2 * (exchange % MOST_EXCHANGES) + refused
 
 
 def sum_in_step(
     state: torch.Tensor, process_group: dist.ProcessGroup, rank: int, exchange: int, refused: bool
 ) -> None:
-    """Sums `state` [rows, ranks] int32 over all ranks, in place. Unless all ranks are at this
-    exchange and none has refused, it fills the columns with the ranks' marks instead, as -1 -
-    mark."""
+    """Sums `state` [rows, ranks] int32 over all ranks, in place, if all ranks are at this exchange
+    and none has refused. Else fills each rank's column with -1 - its mark."""
     envelope = torch.zeros(len(state) + 1, state.shape[1], dtype=state.dtype, device=state.device)
     envelope[:-1].copy_(state)
     envelope[-1, rank].fill_(mark_of(exchange, refused))  # an argument of a kernel: no upload
@@ -41,8 +42,8 @@ def sum_in_step(
 
 
 def check_in_step(column_heads: Sequence[int]) -> None:
-    """Raises RuntimeError, with ranks and exchanges, if these are marks in place of numbers.
-    `column_heads` has one number of each rank, on the host."""
+    """Raises RuntimeError, with ranks and exchanges, if the ranks' marks came instead of their
+    numbers. `column_heads` has one number of each rank, on the host."""
     if min(column_heads, default=0) >= 0:
         return
     marks = [-1 - head for head in column_heads]
@@ -62,7 +63,7 @@ def check_in_step(column_heads: Sequence[int]) -> None:
 def who_is_missing(
     process_group: dist.ProcessGroup, exchange: int, until: float
 ) -> list[int] | None:
-    """Returns the ranks that haven't reported by `until`, a moment of time.monotonic(), that this
+    """Returns the ranks that by `until`, a time of time.monotonic(), haven't reported that this
     exchange failed for them too; None if the store can't be reached. Each rank calls this once its
     own exchange has failed."""
     rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)

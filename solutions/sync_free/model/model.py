@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from .config import StepConfig
 
 Convolve = Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]
-"""A function called as convolve(number of the layer, x, weight) that returns the convolved x,
+"""A function called as convolve(index of the layer, x, weight) that returns the convolved x,
 [num_tokens, hidden_size]. The weight is [hidden_size, conv_width]."""
 
 
 class ConvModel:
-    """A model in which half of the layers mix each request's tokens by a convolution. The other
+    """A model whose first half of layers mixes each request's tokens by a convolution. The other
     layers share keys and values with these, so a step runs them only for the rows that give
     logits."""
 
@@ -32,8 +32,8 @@ class ConvModel:
         self.head = self.weight(config.vocab_size)
 
     def weight(self, rows: int, scale: float | None = None) -> torch.Tensor:
-        """Returns a random matrix, [rows, hidden_size]. The default `scale` keeps the size of the
-        vectors that it maps."""
+        """Returns a random matrix, [rows, hidden_size]. The default `scale` keeps the length of the
+        vectors that it is multiplied with."""
         shape = (rows, self.config.hidden_size)
         scale = self.config.hidden_size**-0.5 if scale is None else scale
         return torch.randn(shape, dtype=self.config.dtype, device=self.device).mul_(scale)
@@ -48,7 +48,7 @@ class ConvModel:
         logits_rows: torch.Tensor,
         convolve: Convolve,
     ) -> torch.Tensor:
-        """Returns the logits of `logits_rows`, [num_rows, vocab_size] float32.
+        """Returns the logits of the tokens at `logits_rows`, [num_rows, vocab_size] float32.
 
         `tokens` and `token_types` are [num_tokens]; `logits_rows` are indices into them,
         [num_rows].
@@ -63,7 +63,7 @@ class ConvModel:
 
 
 class MixingLayer:
-    """A projection and a convolution over each request's tokens, then an MLP."""
+    """A layer with a projection and a convolution over each request's tokens, then an MLP."""
 
     def __init__(self, model: ConvModel, number: int) -> None:
         self.number, self.normalized = number, model.normalized

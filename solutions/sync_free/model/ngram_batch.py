@@ -11,20 +11,22 @@ import numpy as np
 from ..checks.rows import check_moves
 
 Moves = list[tuple[int, int]]
-"""(source, target) pairs: the request in row `source` moves to row `target`."""
+"""Moves of requests in the tables, as (source, target) pairs: the request in row `source` moves to
+row `target`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NgramBatch:
-    """One step's requests: row i of the tables belongs to `req_ids[i]`."""
+    """The requests of one step on the host, with their tokens: row i of the tables belongs to
+    `req_ids[i]`."""
 
     req_ids: Sequence[str]
     token_ids_cpu: np.ndarray  # [max_reqs, max_len] int32; a row's first num_tokens_cpu ids count
     num_tokens_cpu: np.ndarray  # [n] int32, for n requests
 
     def rows_by_req_id(self) -> dict[str, int]:
-        """Returns each request's row. Raises ValueError for requests or lengths that the tables
-        can't hold, and for a request in two rows."""
+        """Returns the row of each request in this step, by its id. Raises ValueError for requests
+        or lengths that the tables can't hold, and for a request in two rows."""
         max_reqs, max_len = self.token_ids_cpu.shape
         num_reqs = len(self.req_ids)
         if num_reqs > max_reqs:
@@ -52,8 +54,8 @@ class NgramBatch:
     def changes(
         self, prev_req_id_to_row: Mapping[str, int] | None, new_req_ids: AbstractSet[str]
     ) -> tuple[Moves, list[int]]:
-        """Returns the moves since the last step, and the rows that are written from the host: all
-        rows in the first step.
+        """Returns which requests' rows move since the last step, and the rows that are written from
+        the host: all rows in the first step.
 
         Raises ValueError for a request that is neither in the last map nor new, and for a move from
         a row that doesn't exist.

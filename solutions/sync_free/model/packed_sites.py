@@ -25,7 +25,7 @@ from .workload import ScheduledStep
 
 
 class StepPlans(NamedTuple):
-    """The plans of one step. Their types name what `apply` takes and returns."""
+    """The plans of one step's sites. Their types say what `apply` takes and returns."""
 
     ngram: NgramPlan
     penalties: Plan[[torch.Tensor, torch.Tensor, torch.Tensor], None]
@@ -36,7 +36,8 @@ class StepPlans(NamedTuple):
 
 
 class PackedSites:
-    """The sites' calls of one step, with the same names as in `SeparateSites`.
+    """The calls of one step's sites, planned together for one upload, with the same names as in
+    `SeparateSites`.
 
     The constructor plans all sites. It raises ValueError for whatever one of them refuses, before
     any upload and with no table changed. Call `upload` before the other methods.
@@ -76,7 +77,8 @@ class PackedSites:
         )
 
     def upload(self) -> DeviceArrays:
-        """Uploads what all plans and the step itself need, and returns the step's own inputs."""
+        """Uploads the arrays of all plans and the step's own inputs, and returns the step's own
+        inputs."""
         plans: Iterable[Plan[..., object]] = self.plans
         arrays = {"inputs": self.inputs.arrays}
         arrays |= {name: plan.arrays for name, plan in zip(StepPlans._fields, plans, strict=True)}
@@ -94,7 +96,7 @@ class PackedSites:
         self.plans.penalties.apply(self.on_device["penalties"], tables.token_ids, *counts)
 
     def token_types(self) -> torch.Tensor:
-        """Returns each token's type, 0 or 1: [num_tokens] int32 on the device."""
+        """Returns the type of each token, 0 or 1: [num_tokens] int32 on the device."""
         device = self.tables.token_ids.device
         return self.plans.token_types.apply(self.on_device["token_types"], device)
 

@@ -15,7 +15,7 @@ from .exchanges import check_in_step
 
 
 class Row(IntEnum):
-    """The rows of the exchanged tensor, which has a column for each rank."""
+    """Index of a row in the tensor that ranks exchange, which has a column for each rank."""
 
     ORIGINAL_TOKENS = 0
     PADDED_TOKENS = 1
@@ -29,7 +29,7 @@ class Ranks(Protocol):
     rank: int
     """The number of this rank, from 0."""
     size: int
-    """How many ranks there are."""
+    """Number of ranks in the group."""
     stream: Stream
     """The stream of the exchanges between ranks: nothing else is queued here."""
 
@@ -45,7 +45,7 @@ class Ranks(Protocol):
 
 @dataclass(frozen=True)
 class Agreement:
-    """The decision for this step, the same on all ranks."""
+    """The ranks' common decision about a step, the same on all ranks."""
 
     num_tokens: int
     """Number of tokens that each rank pads its batch to."""
@@ -56,7 +56,7 @@ class Agreement:
 
 
 def agreement_of(state: torch.Tensor) -> Agreement:
-    """Returns the ranks' common decision, from the numbers that they exchanged: [4, size] int32 on
+    """Returns the ranks' common decision, computed from what they sent: `state`, [4, size] int32 on
     the host. Raises RuntimeError, on each rank, if a rank has refused or is at another exchange,
     and ValueError for a `state` of another shape or dtype, or on a device."""
     if state.dim() != 2 or len(state) != len(Row) or not state.is_cpu or state.is_floating_point():

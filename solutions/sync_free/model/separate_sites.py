@@ -27,11 +27,12 @@ SITES = (
     "bad_words",
     "logprobs",
 )
-"""The eight sites: each is a module with this name in `before` and in `sites`."""
+"""Names of the eight sites: each is a module with this name in `before` and in `sites`."""
 
 
 class SeparateSites:
-    """The sites' calls of one step, each by itself: a site uploads what it needs when it runs."""
+    """The calls of one step's sites, each by itself: a site uploads what it needs when it is
+    called."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class SeparateSites:
         )
 
     def token_types(self) -> torch.Tensor:
-        """Returns each token's type, 0 or 1: [num_tokens] int32 on the device."""
+        """Returns the type of each token, 0 or 1: [num_tokens] int32 on the device."""
         model_kwargs = self.site["token_types"]._init_model_kwargs(
             self.scheduled.token_type_starts,
             self.on_device["sequence_lens"],
@@ -89,8 +90,8 @@ class SeparateSites:
         return model_kwargs["token_type_ids"]
 
     def conv_metadata(self) -> ConvMetadata | None:
-        """Returns the step's metadata; None if the site isn't fixed, where each layer makes its
-        own."""
+        """Returns the step's metadata for the convolution; None before the change, where each layer
+        makes its own."""
         if not self.plans_convolution:
             return None
         return prepare_conv_metadata(

@@ -31,10 +31,12 @@ class SiteInputs:
 
     arrays: HostArrays
     recounted: np.ndarray
-    """int64 rows whose request has just arrived or moved here from another row."""
+    """int64 [n] rows of requests that have just arrived or moved to this row, whose tokens are
+    counted again."""
 
     def write_new_tokens(self, on_device: DeviceArrays, tables: RequestTables) -> None:
-        """Writes the latest tokens of the requests to the table of tokens, and counts them."""
+        """Writes the latest token of each request that didn't just arrive to the table of tokens,
+        and adds it to the counts of generated tokens."""
         places, tokens = on_device["new_places"], on_device["new_tokens"]
         tables.token_ids.view(-1).index_copy_(0, places, tokens)
         said = on_device["said_places"]
@@ -45,8 +47,8 @@ class SiteInputs:
 def plan_inputs(
     scheduled: ScheduledStep, row_of: Mapping[str, int] | None, vocab_size: int
 ) -> SiteInputs:
-    """Returns the inputs of the step `scheduled`. `row_of` has each request's row in the last step;
-    it is None in the first one."""
+    """Returns the step's own inputs. `row_of` has each request's row in the last step; it is None
+    in the first step."""
     rows = np.arange(scheduled.num_requests)
     max_len = scheduled.token_table.shape[1]
     start_loc = scheduled.query_start_loc

@@ -29,7 +29,7 @@ class RequestTables:
         self.prompt_bin_mask = integers(requests, -(-vocab_size // 32))
         self.output_bin_counts = integers(requests, vocab_size)
         self.logits_rows = integers(2 * requests)
-        """[2 * num_requests] int32: room for the `logits_indices` of a padded batch."""
+        """[2 * num_requests] int32: the buffer for the `logits_indices` of a padded batch."""
         # Channels side by side, as in the tokens.
         shape = (requests, config.conv_width - 1, config.hidden_size)
         self.conv_states = [

@@ -19,13 +19,14 @@ from .config import StepConfig
 
 @dataclass(frozen=True)
 class WorkloadRequest:
-    """One request from its arrival to its end."""
+    """One request of the workload, with all its tokens, from its arrival to its end."""
 
     name: str
     slot: int
-    """Index of its convolution states on the device: the same in all its steps, unlike its row."""
+    """Index of the request's convolution states on the device: the same in all its steps, unlike
+    its row."""
     tokens: np.ndarray
-    """[max_len] int32: the prompt and all tokens that it will generate."""
+    """[max_len] int32: the prompt and all tokens that the request will generate."""
     prompt_len: int
     asked_ids: list[int]
     bad_words: list[list[int]]
@@ -33,16 +34,17 @@ class WorkloadRequest:
 
 @dataclass(frozen=True)
 class ScheduledStep:
-    """One step. A row is an index into the batch; a request's row may change from step to step."""
+    """One step's batch on the host. A row is an index into the batch; a request's row may change
+    from step to step."""
 
     requests: list[WorkloadRequest]
-    """Requests by row."""
+    """Requests of the batch, by row."""
     arrived: frozenset[str]
-    """Names of the requests that run for the first time, with their whole prompt."""
+    """Names of the requests that run for the first time; they run their whole prompt."""
     num_computed: np.ndarray
-    """[num_requests] int32: tokens of each request that earlier steps have run."""
+    """[num_requests] int32: how many tokens of each request earlier steps have run."""
     query_lens: np.ndarray
-    """[num_requests] int32: tokens of each request that this step runs."""
+    """[num_requests] int32: how many tokens of each request this step runs."""
     num_padding: int
     """Number of padding tokens. They come last, as a sequence that belongs to no request."""
 
@@ -52,7 +54,7 @@ class ScheduledStep:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that this step runs, padding not included."""
+        """Number of tokens that this step runs, padding not included."""
         return int(self.query_lens.sum())
 
     # A scheduler keeps these up to date anyway, so they are computed once and not at a step's
@@ -74,40 +76,41 @@ class ScheduledStep:
 
     @cached_property
     def seq_lens(self) -> np.ndarray:
-        """[num_requests] int32: tokens of each request at the end of this step."""
+        """[num_requests] int32: length of each request at the end of this step."""
         return self.num_computed + self.query_lens
 
     @cached_property
     def prompt_lens(self) -> np.ndarray:
-        """[num_requests] int32: tokens of each prompt."""
+        """[num_requests] int32: number of tokens of each request's prompt."""
         return np.array([request.prompt_len for request in self.requests], dtype=np.int32)
 
     @cached_property
     def sequence_lens(self) -> np.ndarray:
-        """[num_requests + 1] int32: tokens of each sequence in this step, that of padding last."""
+        """[num_requests + 1] int32: how many tokens of each sequence this step runs, with the
+        padding as the last sequence."""
         return np.append(self.query_lens, np.int32(self.num_padding))
 
     @cached_property
     def query_start_loc(self) -> np.ndarray:
-        """[num_requests + 2] int32: where each sequence's tokens begin, and where the last one's
-        end."""
+        """[num_requests + 2] int32: where each sequence's tokens start, with the padding as the
+        last sequence, then where it ends."""
         return np.append(0, np.cumsum(self.sequence_lens)).astype(np.int32)
 
     @cached_property
     def token_table(self) -> np.ndarray:
-        """[num_requests, max_len] int32: the tokens of each row."""
+        """[num_requests, max_len] int32: the tokens of each row's request."""
         return np.stack([request.tokens for request in self.requests])
 
     @cached_property
     def past_tokens(self) -> list[list[int]]:
-        """The tokens that each request has generated so far, without its prompt, by row."""
+        """The token ids that each request has generated so far, without its prompt, by row."""
         ends = self.seq_lens.tolist()
         said = (r.tokens[r.prompt_len : end] for r, end in zip(self.requests, ends, strict=True))
         return [tokens.tolist() for tokens in said]
 
     @cached_property
     def token_type_starts(self) -> dict[int, int]:
-        """{row: first position of type 1}, for each prompt that arrives: its second half has type
+        """First position of type 1, by row, for each prompt that arrives: its second half has type
         1."""
         return {
             row: request.prompt_len // 2
@@ -117,16 +120,17 @@ class ScheduledStep:
 
     @cached_property
     def asked_ids(self) -> dict[int, list[int]]:
-        """{row: token ids whose log-probability its request asks for}."""
+        """Token ids whose log-probabilities each request asks for, by row."""
         return {row: request.asked_ids for row, request in enumerate(self.requests)}
 
     @cached_property
     def bad_words(self) -> dict[int, list[list[int]]]:
-        """{row: token sequences that its request must not generate}."""
+        """Token sequences that each request must not generate, by row."""
         return {row: request.bad_words for row, request in enumerate(self.requests)}
 
     def prepared(self) -> ScheduledStep:
-        """Returns this step, with all cached properties computed."""
+        """Returns this step after computing all its cached properties, so that no measured step
+        pays for them."""
         for name, value in vars(type(self)).items():
             if isinstance(value, cached_property):
                 getattr(self, name)
@@ -134,7 +138,7 @@ class ScheduledStep:
 
 
 class Workload:
-    """An endless, repeatable stream of steps."""
+    """An endless stream of steps, the same for the same config."""
 
     def __init__(self, config: StepConfig) -> None:
         self.config = config
@@ -142,7 +146,7 @@ class Workload:
         self.born = 0
 
     def steps(self, count: int) -> Iterator[ScheduledStep]:
-        """Yields the first `count` steps. All requests of the first one have just arrived."""
+        """Yields `count` steps. All requests of the first step have just arrived."""
         config = self.config
         running: list[WorkloadRequest] = []
         computed: list[int] = []
@@ -164,8 +168,8 @@ class Workload:
             computed = [done + length for done, length in zip(computed, lens, strict=True)]
 
     def _end(self, running: list[WorkloadRequest], computed: list[int], count: int) -> list[int]:
-        """Ends the requests at their last token, and random ones up to `count`; returns their
-        slots. The last rows move into the holes."""
+        """Removes requests that have reached their last token, and random others up to `count` in
+        all; returns their slots. The last rows move into the holes."""
         full = [row for row, done in enumerate(computed) if done >= self.config.max_len - 1]
         others = self.random.permutation(len(running)).tolist()
         rows = list(dict.fromkeys([*full, *others]))[: max(count, len(full))]

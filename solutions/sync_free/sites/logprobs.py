@@ -13,8 +13,8 @@ from ..parts.chosen_tokens import chosen_tokens
 def gather_specific_token_logprobs(
     logits: torch.Tensor, requested: Mapping[int, Sequence[int]], sampled: torch.Tensor
 ) -> LogprobsTensors | None:
-    """Returns the log-probabilities of the sampled token and of the tokens that each row asks for,
-    or None if `requested` is empty (vLLM #41429).
+    """Returns each row's log-probabilities of the sampled token and of the tokens that the row
+    requests, or None if `requested` is empty (vLLM #41429).
 
     `logits`: [num_rows, vocab_size] on the device. `requested`: row -> token ids. `sampled`:
     [num_rows] integers on the device. Raises ValueError for a row or an id that doesn't exist.

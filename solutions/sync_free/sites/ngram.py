@@ -20,7 +20,8 @@ def update_ngram_gpu_tensors_incremental(
     prev_req_id_to_row: Mapping[str, int] | None,
     new_req_ids: AbstractSet[str],
 ) -> Mapping[str, int] | None:
-    """Updates the tables, and returns the row of each request (vLLM #41429).
+    """Brings both tables up to this step's batch, and returns the row of each request (vLLM
+    #41429).
 
     token_ids:          [max_reqs, max_len] int32 on the device, changed in place.
     num_tokens:         [max_reqs] int32 on the device, changed in place.

@@ -12,7 +12,7 @@ from ..sync_detector import Wait, calling_line
 
 
 class SyncDetector(TorchDispatchMode):
-    """A detector that notes reads of single values only, such as `.item()`."""
+    """A detector that notes in `waits` only reads of single values, such as `.item()`."""
 
     def __init__(self) -> None:
         super().__init__()
