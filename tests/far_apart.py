@@ -15,7 +15,7 @@ from debubble.contract.protocol import Accelerator
 
 HALF = 2**31
 STRIDE = 2**30
-"""The numbers between rows: the third row begins beyond the offsets of 32 bits."""
+"""The distance in numbers between two rows: the third row begins beyond the offsets of 32 bits."""
 APART = 2**16
 """The distance in numbers between the starts of two tensors; a tensor has fewer numbers than
 this."""

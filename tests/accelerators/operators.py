@@ -188,7 +188,7 @@ def said(differing: list[Difference], total: int) -> int:
 
 
 def as_json(rows: dict[str, Row], device: str) -> str:
-    """Returns the file's text, one operator a line."""
+    """Returns the text of the JSON file with these rows, one operator a line."""
     gpu = torch.cuda.get_device_name() if device == "cuda" else "sim"
     day = datetime.now(UTC).date().isoformat()
     meta = {"gpu": gpu, "torch": torch.__version__, "date": day, "counts": COUNTS}

@@ -156,7 +156,8 @@ def expect_whole_tooltips(page, canvas) -> None:
 
 
 def settled_picture(page, canvas) -> str:
-    """Returns the canvas once it is stable: equal twice, a moment apart."""
+    """Returns the canvas's picture, as a data URL, once it is the same twice, half a second
+    apart."""
     last, latest = None, picture(canvas)
     while latest != last:
         page.wait_for_timeout(500)

@@ -14,7 +14,7 @@ from .setting import ALL, NONE, Setting, add, serve, small, tokens_of
 from .symbolic_device import check_blocks, symbolic_engine
 
 V = 64
-"""The number of text ids."""
+"""The number of token ids that stand for text."""
 EACH_WAY = pytest.mark.parametrize("optimizations", [ALL, NONE], ids=str)
 
 

@@ -13,7 +13,7 @@ from .setting import small
 from .symbolic_device import check_blocks, symbolic_engine
 
 V = 64
-"""The number of text ids; image ids follow, up to 95."""
+"""The number of token ids that stand for text; image ids follow, up to 95."""
 
 
 @pytest.fixture

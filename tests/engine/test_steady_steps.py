@@ -59,7 +59,7 @@ def counts(timeline):
 
 
 def waits_at(timeline):
-    """Returns the files in which the host waits."""
+    """Returns the names of the files in which the host waits."""
     return {event.source.file.split("/")[-1] for event in timeline.events if event.kind == "sync"}
 
 

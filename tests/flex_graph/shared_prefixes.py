@@ -17,8 +17,8 @@ class SharingRequests(Requests):
 
     def share_prefix(self, source: int, request: int, num_tokens: int) -> None:
         """Makes the new request `request` begin with the first `num_tokens` tokens of `source`, and
-        share the blocks of their keys and values. Raises ValueError unless `num_tokens` fills whole
-        blocks."""
+        share the blocks of their keys and values. Raises ValueError if `request` has blocks
+        already, or if `num_tokens` doesn't fill whole blocks."""
         if request in self.blocks:
             raise ValueError(f"request {request} has blocks already: share before its first batch")
         num_blocks, rest = divmod(num_tokens, self.limits.block_size)

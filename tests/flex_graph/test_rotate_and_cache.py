@@ -46,7 +46,8 @@ def random_args(accelerator, num_tokens, heads, size, dtype=torch.float32):
 
 
 def turned(heads, positions, theta=500_000.0):
-    """Returns [T, H, D] with each pair of numbers, as a complex number, rotated by its angle."""
+    """Returns the heads, [T, H, D] float64 on the CPU, rotated to their positions: numbers i and i
+    + D / 2 of a head are one complex number."""
     heads = heads.cpu().double()
     half = heads.shape[-1] // 2
     rates = theta ** (-torch.arange(half, dtype=torch.float64) / half)

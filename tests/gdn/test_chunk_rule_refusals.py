@@ -10,7 +10,8 @@ from .sequences import Sequences, integers
 
 
 def arguments_of(accelerator):
-    """Returns valid arguments of two sequences in a pool of five slots."""
+    """Returns valid arguments of the chunked rule, by name, for two sequences in a pool of five
+    slots."""
     sequences = Sequences.random(accelerator, [3, 66], heads=(2, 4), sizes=(16, 16))
     rows, offsets = sequences.tables("host")
     return sequences.args | {

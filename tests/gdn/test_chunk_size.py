@@ -25,7 +25,8 @@ from .oracle import relative_error
 from .sequences import Sequences, expect_close
 
 FAR_OFF = 0.05
-"""Ten times the usual tolerance for the relative error in half precision."""
+"""The relative error above which outputs count as wrong: ten times the tolerance of half
+precision."""
 
 
 def tables_of_size(sequences, chunk_size):

@@ -194,7 +194,8 @@ SHARED_SLOTS = {
 @pytest.mark.sim
 @pytest.mark.parametrize(("lengths", "slots", "accepted"), SHARED_SLOTS.values(), ids=SHARED_SLOTS)
 def test_a_slot_of_two_sequences_is_seen(accelerator, lengths, slots, accepted):
-    """Only sim detects this; on a GPU one of the two sequences writes last."""
+    """Two sequences that write to one slot raise RuntimeError on sim. A GPU doesn't detect it: one
+    of the two sequences writes last."""
     with pytest.raises(RuntimeError, match="two sequences with tokens have one slot: give each"):
         run(accelerator, Batch.random(lengths), slots, accepted)
 

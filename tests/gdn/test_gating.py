@@ -24,7 +24,7 @@ def random_args(accelerator, num_tokens, num_heads, dtype=torch.float32, spread=
 
 
 def expected(A_log, a, b, dt_bias):
-    """Returns the right (g, beta) for these inputs, in double precision."""
+    """Returns the right (g, beta), [1, T, HV] float32, computed in double precision."""
     A_log, a, b, dt_bias = (tensor.cpu().double() for tensor in (A_log, a, b, dt_bias))
     g = -A_log.exp() * torch.nn.functional.softplus(a + dt_bias, threshold=50.0)
     return g[None].float(), b.sigmoid()[None].float()

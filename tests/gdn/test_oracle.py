@@ -7,7 +7,7 @@ from .oracle import definition, recurrence, relative_error
 from .sequences import Sequences
 
 OF_FLOAT32 = 1e-7
-"""The relative error of float64 results that are rounded to float32."""
+"""The largest relative error of float64 results that are rounded to float32."""
 
 
 def expect_as_defined(sequences, o, final, scale=None, states=None, **changes):

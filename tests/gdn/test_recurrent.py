@@ -188,7 +188,7 @@ def test_a_long_sequence_is_its_decode_steps(accelerator):
 
 
 SLOT_TABLE = [[4, 1, 7], [0, 8, 3]]
-"""The slots of two sequences with up to two drafts."""
+"""The slots of two sequences, each with up to two drafts: one for the state after each token."""
 
 
 @pytest.mark.parametrize("accepted", [[1, 1], [1, 3], [3, 2]], ids=str)
@@ -220,7 +220,8 @@ def test_a_number_of_accepted_tokens_without_a_column_touches_nothing(accelerato
 
 
 def test_drafts_without_a_slot_are_computed_and_not_kept(accelerator):
-    """One draft's slot is a pad, and one draft is past the end of the row of slots."""
+    """Draft tokens without a slot have right outputs, but their states are not stored: one draft's
+    slot is a pad, and one is past the end of the row of slots."""
     tokens = Tokens.random(accelerator, [4])
     o, pool = run(accelerator, tokens, [[4, -1, 7]], [1])
     right, _ = tokens.expected(tokens.pool[[4]])
@@ -249,19 +250,22 @@ SHARED_SLOTS = {
 @pytest.mark.sim
 @pytest.mark.parametrize(("lengths", "slots", "accepted"), SHARED_SLOTS.values(), ids=SHARED_SLOTS)
 def test_a_slot_of_two_sequences_is_seen(accelerator, lengths, slots, accepted):
-    """Only sim detects this; on a GPU one of the two sequences writes last."""
+    """Two sequences that write to one slot raise RuntimeError on sim. A GPU doesn't detect it: one
+    of the two sequences writes last."""
     with pytest.raises(RuntimeError, match="two sequences with tokens have one slot: give each"):
         run(accelerator, Tokens.random(accelerator, lengths), slots, accepted)
 
 
 def test_slots_that_no_token_writes_may_be_shared(accelerator):
-    """Sequences without tokens, missing drafts and -1 write to no slot."""
+    """Two sequences may have the same slot if no token writes to it: no tokens, no drafts, or a
+    slot of -1."""
     run(accelerator, Tokens.random(accelerator, [0, 2, 1, 1]), [0, 0, -1, -1])
     run(accelerator, Tokens.random(accelerator, [1, 1]), [[0, 3], [1, 3]], [1, 1])
 
 
 def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
-    """A batch that is padded for a graph ends with tokens of any content."""
+    """Outputs are zero for tokens after the last sequence, as a batch has that is padded for a
+    graph, even if they are NaN."""
     tokens = Tokens.random(accelerator, [2, 1])
     padded = {
         name: torch.cat([value, torch.full_like(value, torch.nan)], 1)
@@ -277,7 +281,8 @@ def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
 
 @pytest.mark.parametrize("length", [4, 5000, 2**30])
 def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, length):
-    """The host can't check starts that are on the device."""
+    """A last sequence whose end lies beyond the tokens is computed as if it ended at the last
+    token. The host can't check starts that are on the device."""
     tokens = Tokens.random(accelerator, [2, 3])
     o, pool = run(accelerator, replace(tokens, lengths=[2, length]), [4, 0])
     right, states = tokens.expected(tokens.pool[[4, 0]])

@@ -26,8 +26,8 @@ ARCHITECTURES = [
     number if number == FULLY_COMPILED else pytest.param(number, marks=pytest.mark.deep)
     for number in SHARED_MEMORY
 ]
-"""The architectures to compile for. `make test` compiles for FULLY_COMPILED only, and in another
-test one launch for an architecture with little shared memory."""
+"""The architectures to compile for. `make test` compiles all kernels for FULLY_COMPILED only, and
+two of them also for one with little shared memory."""
 TOO_WIDE = "bf16, head 256, as on an A100"
 
 

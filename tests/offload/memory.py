@@ -27,7 +27,8 @@ class Swap:
     src_addrs: torch.Tensor
     dst_addrs: torch.Tensor
     sizes: torch.Tensor
-    """[N] int64 on the CPU, like `src_addrs` and `dst_addrs`; pageable, unless they were pinned."""
+    """The bytes of each piece, [N] int64 on the CPU like `src_addrs` and `dst_addrs`; pageable,
+    unless they were pinned."""
     expected: torch.Tensor
     """The whole target after the copy; bytes between the pieces are unchanged."""
     untouched: torch.Tensor

@@ -220,8 +220,8 @@ def test_rows_are_of_one_kind():
 
 @pytest.mark.gpu
 def test_on_a_gpu_a_copy_has_all_its_times(monkeypatch):
-    """The test checks no order of times, since clocks are unreliable on a machine with other
-    work."""
+    """All four times of a copy on a GPU are positive. Their order isn't checked, since clocks are
+    unreliable on a machine with other work."""
     monkeypatch.setattr(grid, "MEMORY", 1 << 28)
     accelerator = debubble.accelerator("cuda")
 

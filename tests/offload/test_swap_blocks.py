@@ -13,7 +13,7 @@ from . import memory
 from .test_dma import calls_of
 
 PLACES = ["pageable", "pinned"]
-"""The kinds of memory for descriptors."""
+"""The kinds of host memory in which tests put the descriptors."""
 SMALL = Launch(bytes_per_chunk=16, num_programs=5)
 
 

@@ -72,7 +72,7 @@ class Walk:
 
 
 def addition() -> Walk:
-    """Returns the files that `a + 1` runs through on sim, inside a recording."""
+    """Returns a Walk of the files that `a + 1` runs through on sim, inside a recording."""
     import torch
 
     import debubble
@@ -86,8 +86,8 @@ def addition() -> Walk:
 
 
 def gdn() -> Walk:
-    """Returns the files that the lengths of two prompts run through, from the metadata builder to
-    the upload that the kernels read."""
+    """Returns a Walk of the files that the lengths of two prompts run through, from the metadata
+    builder to the upload that the kernels read."""
     import debubble
     from solutions import gdn
 
@@ -100,8 +100,8 @@ def gdn() -> Walk:
 
 
 def gdn_launch() -> Walk:
-    """Returns the files that the tables of two prompts run through, from a layer's rule to the
-    launch of the first kernel that reads them."""
+    """Returns a Walk of the files that the tables of two prompts run through, from a layer's rule
+    to the launch of the first kernel that reads them."""
     import debubble
     from solutions import gdn
 
@@ -123,8 +123,8 @@ def gdn_launch() -> Walk:
 
 
 def kata(whose: Literal["learner", "solutions"]) -> Walk:
-    """Returns the files that pytest runs through on a kata with the learner's file or our solution,
-    in a new process."""
+    """Returns a Walk of the files that pytest runs through on a kata with the learner's file or our
+    solution, in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(_kata, whose).result()
 
@@ -143,8 +143,8 @@ def _kata(whose: str) -> Walk:
 
 
 def swap() -> Walk:
-    """Returns the files that a load of 20 separate blocks runs through on sim, in each of two
-    tensors: 40 pieces of 8 KiB."""
+    """Returns a Walk of the files that a load of 20 separate blocks runs through on sim, in each of
+    two tensors: 40 pieces of 8 KiB."""
     import torch
 
     import debubble

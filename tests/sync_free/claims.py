@@ -35,7 +35,8 @@ def counts_of(accelerator, call: Callable[[], Any]) -> dict[str, int]:
 
 
 def expect_no_wait_in(timeline: debubble.Timeline) -> None:
-    """Checks that the timeline has no host sync and no pageable copy. The error names them."""
+    """Checks that the timeline has no host sync and no upload from pageable memory. The error names
+    them."""
     waits = [
         f"{event.name} at {event.start:.0f} us for {event.duration:.0f} us: {event.source}"
         for event in timeline.events
@@ -45,8 +46,8 @@ def expect_no_wait_in(timeline: debubble.Timeline) -> None:
 
 
 def expect_no_wait(accelerator, call: Callable[[], Any], pinned_uploads: int = 1) -> None:
-    """Checks in two ways that a call has no host sync, no pageable copy, and at most
-    `pinned_uploads` pinned uploads."""
+    """Checks in two ways, by a recording and by a guard, that the host waits for nothing in a call;
+    also that it has no upload from pageable memory and at most `pinned_uploads` pinned ones."""
     timeline = recorded(accelerator, call)
     expect_no_wait_in(timeline)
     counts = timeline.counts()

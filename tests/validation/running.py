@@ -118,8 +118,9 @@ def _until(process: subprocess.Popen[str], deadline: float | None) -> tuple[str 
 
 
 def counts(report: Path) -> Result:
-    """Returns the numbers of tests that passed, failed and were skipped, the reasons of the skips,
-    and the figures that tests recorded with `record_property`, from a JUnit report."""
+    """Returns the numbers of tests that passed, failed and were skipped, the names of the failed
+    ones, the reasons of the skips, and the figures that tests recorded with `record_property`, from
+    a JUnit report."""
     cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     outcomes: dict[str, list[str]] = {"failed": [], "skipped": []}
     for case in cases:
