@@ -98,7 +98,7 @@ SYSTEMS = {
     ),
     "gdn": Results(
         "prefill",
-        "prefill behind 40 ms of queued work, 24 Gated DeltaNet layers, upstream's cache before",
+        "prefill behind 40 ms of queued work, 24 Gated DeltaNet layers, before: upstream's cache",
         {"small": "3 prompts, narrow model", "serving": "8 prompts of 8192 tokens in all"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
         variants=("cached", "after"),
@@ -106,14 +106,14 @@ SYSTEMS = {
         headline=Headline(
             "chunk tables made on the host: a prefill of Gated DeltaNet layers, "
             "behind 40 ms of queued work",
-            "upstream's, with its cache",
+            "upstream's tables, with its cache",
             "small",
             "serving",
         ),
     ),
     "flex_graph": Results(
         "decode",
-        "one of many decode steps in a row, before in piecewise graphs",
+        "one of many decode steps in a row, before: piecewise graphs",
         {"small": "12 layers of 768", "llama_3_8b": "shape of Llama-3-8B"},
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {launched(cost['counts'])}",
         ("piecewise", "full"),
@@ -127,7 +127,7 @@ SYSTEMS = {
     ),
     "offload": Results(
         "load",
-        "load of a prefix from CPU memory behind 40 ms of queued work, DMA batches before",
+        "load of a prefix from CPU memory behind 40 ms of queued work, before: DMA batches",
         {"small": "1536 pieces of 8 KiB", "llama_3_70b_rank": "40,960 pieces of 8 KiB"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, host {cost['host_us'] / 1000:.2f} ms",
     ),
@@ -137,7 +137,7 @@ SYSTEMS = {
         {"llama_3_70b_rank": "48 requests, 8192 tokens, one of eight GPUs of Llama-3-70B"},
         lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
         headline=Headline(
-            "KV blocks from CPU memory by a kernel: serving requests",
+            "KV blocks copied from CPU memory by a kernel: serving requests",
             "DMA batches",
             "small",
             "llama_3_70b_rank",
@@ -145,7 +145,7 @@ SYSTEMS = {
     ),
     "engine": Results(
         "decode",
-        "one of many decode steps of the engine in a row, none and all of the five",
+        "one of many decode steps of the engine in a row, without and with all five fixes",
         {
             "hybrid": "8 requests, narrow hybrid model",
             "llama_3_8b": "8 requests, shape of Llama-3-8B",
@@ -159,14 +159,14 @@ SYSTEMS = {
     ),
     "engine_latency": Results(
         "batch",
-        "batch of 8 requests, 32 tokens in and 128 out, before in piecewise graphs",
+        "batch of 8 requests, 32 tokens in and 128 out, before: piecewise graphs",
         {"llama_3_8b": "shape of Llama-3-8B"},
         lambda cost: f"{cost['seconds']:.2f} s",
         ("all but flex_full_graph", "all"),
     ),
     "engine_throughput": Results(
         "shared prefixes",
-        "the engine: requests behind 12 prefixes in CPU memory, before by DMA",
+        "the engine: requests that share 12 prefixes in CPU memory, before: DMA",
         {"llama_3_70b_rank": "8192 tokens, one of eight GPUs of Llama-3-70B"},
         lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
         ("all but offload_triton", "all"),

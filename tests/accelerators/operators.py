@@ -35,7 +35,7 @@ TYPES = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16
 """The types to try: an operator runs on the first that CUDA has for it."""
 SAMPLES = 6
 DIFFERING = {
-    "histc": "each version of PyTorch has other samples of it",
+    "histc": "its samples differ between versions of PyTorch",
     "linalg.ldl_factor": "the values decide how many pivots the host reads",
     "linalg.ldl_factor_ex": "the values decide how many pivots the host reads",
     "linalg.pinv-singular": "the values decide how soon an iteration ends",

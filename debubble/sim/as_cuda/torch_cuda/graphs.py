@@ -62,9 +62,11 @@ class CUDAGraph:
     def enable_debug_mode(self) -> None:
         """Does nothing: `debug_dump` is refused on sim."""
 
-    debug_dump = staticmethod(refusing("CUDAGraph.debug_dump", "sim has a list in Python"))
+    debug_dump = staticmethod(
+        refusing("CUDAGraph.debug_dump", "sim records a graph as a Python list")
+    )
     raw_cuda_graph = staticmethod(
-        refusing("CUDAGraph.raw_cuda_graph", "there is no graph of the driver's behind it")
+        refusing("CUDAGraph.raw_cuda_graph", "the driver has no graph of sim's")
     )
 
 

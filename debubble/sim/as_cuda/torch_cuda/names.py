@@ -44,7 +44,7 @@ WHY = {
     "clock_rate": "a GPU's own counters are not modelled",
     "memory_usage": "a GPU's own counters are not modelled",
     "device_memory_used": "a GPU's own counters are not modelled",
-    "list_gpu_processes": "there is no driver to ask",
+    "list_gpu_processes": "sim has no driver that lists processes",
     "nccl": "sim is one GPU",
     "jiterator": "nothing is compiled for a GPU",
     "ExternalStream": NO_LIBRARY,
