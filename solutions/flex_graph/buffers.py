@@ -24,7 +24,7 @@ class PersistentBuffers:
     seq_lens: torch.Tensor
     """[S]: length of each request, tokens computed before included; 0 after the batch."""
     block_table: torch.Tensor
-    """[S, P]: the pages of each request, then garbage."""
+    """[S, P]: the blocks that are each request's pages, in order, then garbage."""
 
     doc_ids: torch.Tensor
     """[T]: the index of each token's request; 0 for tokens that pad the batch to a captured
@@ -44,9 +44,10 @@ class PersistentBuffers:
     """[N]: how many block-table entries point to each block. `page_users`, `known_pages` and
     `num_known_pages` describe the last step, so that the next build changes only what differs."""
     known_pages: torch.Tensor
-    """[S, P]: the pages of each request that are in physical_to_logical and page_users."""
+    """[S, P]: the blocks of each request for which physical_to_logical and page_users have
+    entries."""
     num_known_pages: torch.Tensor
-    """[S]: how many entries of known_pages each request has."""
+    """[S]: how many entries of known_pages are in use for each request."""
     needs: torch.Tensor
     """[G, q_block, P] int8: 1 for each page of the group's first request that the group has to
     read, then the same for its second request, and so on. `needs` and `num_needed` are used only

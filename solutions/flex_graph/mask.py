@@ -48,7 +48,7 @@ BIDIRECTIONAL = Mask(causal=False)
 
 
 def sliding_window(tokens: int) -> Mask:
-    """Returns the mask of a query that sees itself and the `tokens` - 1 keys before it."""
+    """Returns the mask by which a query sees itself and the `tokens` - 1 keys before it."""
     return Mask(sliding_window=tokens)
 
 
@@ -126,11 +126,11 @@ class HasPageLists(Protocol):
 
     @property
     def kv_num_blocks(self) -> torch.Tensor:
-        """[G] int32: how many pages each group reads."""
+        """[G] int32: how many pages each group of tokens reads."""
 
     @property
     def kv_indices(self) -> torch.Tensor:
-        """[G, columns] int32: the pages that each group reads, then at least one -1."""
+        """[G, columns] int32: the pages that each group of tokens reads, then at least one -1."""
 
 
 class AttentionMetadata(Protocol):
@@ -138,7 +138,8 @@ class AttentionMetadata(Protocol):
 
     @property
     def block_mask(self) -> BlockMask:
-        """The argument for FlexAttention: lists of pages, and the mask function for their keys."""
+        """FlexAttention's argument for this step: lists of pages, and the mask function for their
+        keys."""
 
 
 def block_mask_over(

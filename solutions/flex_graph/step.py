@@ -61,8 +61,8 @@ class FlexStep:
         self.use(variant)
 
     def use(self, variant: str) -> None:
-        """Switches to one of VARIANTS; model and cache stay. The first use of a variant captures
-        its graphs. Raises ValueError for another name."""
+        """Switches to the runner of one of VARIANTS; model and cache stay. The first use of a
+        variant captures its graphs. Raises ValueError for another name."""
         if variant not in WAYS:
             raise ValueError(f"variant {variant!r}: choose one of {', '.join(VARIANTS)}")
         if variant not in self.runners:

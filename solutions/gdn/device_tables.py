@@ -67,7 +67,7 @@ def chunk_tables_kernel(
 TILE = 1024
 """Number of sequences that a program of `chunk_tables_kernel` reads at a time."""
 BLOCK = 256
-"""Number of rows of `chunk_indices` that one program writes."""
+"""Rows of the table that a program writes."""
 
 
 def prepare_chunk_tables_on_device(
@@ -118,8 +118,9 @@ def search_chunk_tables(
 
 
 def fill_chunk_tables(tables: ChunkTables, cu_seqlens: torch.Tensor, chunk_size: int) -> None:
-    """Writes the tables of `cu_seqlens` by one launch, for chunks of at least 1 token. `tables`
-    must have at least as many rows as these sequences may need; this is not checked."""
+    """Fills `tables` with the chunk tables of `cu_seqlens` by one launch, for chunks of at least 1
+    token. `tables` must have at least as many rows as these sequences may need; this is not
+    checked."""
     num_rows, num_seqs = len(tables.chunk_indices), len(cu_seqlens) - 1
     num_programs = max(1, triton.cdiv(num_rows, BLOCK))  # Even without rows there is one offset.
     launch(
@@ -166,6 +167,6 @@ def _check_out(out: ChunkTables, num_rows: int, num_seqs: int, device: torch.dev
 
 
 def _work(num_programs: int, num_rows: int, num_seqs: int) -> Work:
-    """Returns the bytes that one launch moves, for the model of sim: each program reads all starts
+    """Returns the bytes that one launch moves, for sim's cost model: each program reads all starts
     and writes all offsets, and together they write the rows."""
     return Work(bytes=num_programs * num_seqs * (4 + 8) + num_rows * 8, tensor_cores=False)

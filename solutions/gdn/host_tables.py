@@ -66,14 +66,15 @@ class ChunkTablesPlan:
     arrays: HostArrays
 
     def apply(self, on_device: DeviceArrays) -> ChunkTables:
-        """Returns both tables as tensors on the device. `on_device` is the uploaded `arrays`."""
+        """Returns both chunk tables as tensors on the device. `on_device` is the uploaded
+        `arrays`."""
         return ChunkTables(**on_device)
 
 
 def _checked(
     cu_seqlens: HostIntegers, chunk_size: int, num_tokens: int | None = None
 ) -> torch.Tensor:
-    """Returns `cu_seqlens` as an int64 tensor on the host. Raises the errors of
+    """Returns `cu_seqlens` as a checked int64 tensor on the host. Raises the errors of
     `plan_chunk_tables`."""
     check_chunk_size(chunk_size)
     starts = host_integers("cu_seqlens", cu_seqlens)

@@ -45,8 +45,8 @@ VARIANTS = tuple(WAYS)
 
 @dataclass(frozen=True)
 class GDNBatch:
-    """The batch that a scheduler prepares. It is on the device before the step begins, so that a
-    step uploads only what it makes itself."""
+    """A step's batch as a scheduler prepares it. It is on the device before the step begins, so
+    that a step uploads only what it makes itself."""
 
     common: GDNCommonMetadata
     hidden: torch.Tensor
@@ -68,8 +68,8 @@ class GDNStep:
         self.use(variant)
 
     def use(self, variant: str) -> None:
-        """Switches to one of VARIANTS; model and states stay. Raises ValueError for another
-        name."""
+        """Switches to the tables and the rule of one of VARIANTS; model and states stay. Raises
+        ValueError for another name."""
         if variant not in WAYS:
             raise ValueError(f"variant {variant!r}: choose one of {', '.join(VARIANTS)}")
         tables, rule = WAYS[variant]

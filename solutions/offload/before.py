@@ -19,7 +19,8 @@ from .transfers import Swap, Transfer, TransferQueue
 
 
 class SingleDirectionOffloadingHandler(TransferQueue):
-    """Loads or stores KV blocks; `TransferQueue` has the arguments and errors (vLLM #42212)."""
+    """A queue that loads or stores KV blocks; `TransferQueue` has the arguments and errors (vLLM
+    #42212)."""
 
     def _select_swap(self) -> Swap:
         """Returns the function that copies every list of pieces with the copy engine."""

@@ -128,8 +128,9 @@ class PresetSwap:
 
 @dataclass(frozen=True)
 class CalibratedSwap:
-    """A swap that copies each list by the path that was measured to be the fastest for as many
-    pieces of their mean size: by the copy engine, or by the kernel, launched as `launch` says."""
+    """A swap that copies each list by the path that was measured to be the fastest for a list of as
+    many pieces of the same mean size: by the copy engine, or by the kernel with the settings in
+    `launch`."""
 
     crossover: Crossover
     launch: Launch

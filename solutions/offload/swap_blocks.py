@@ -78,8 +78,8 @@ COMPILED = compiled_once(_swap_blocks_kernel)
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The settings of a launch of the kernel. On an H200 the defaults were the fastest at most
-    sizes."""
+    """The settings with which the kernel is launched. On an H200 the defaults were the fastest at
+    most sizes."""
 
     bytes_per_chunk: int = LARGEST_CHUNK
     """Bytes that a program moves at a time: a power of two, at least 8."""

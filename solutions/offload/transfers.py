@@ -56,8 +56,8 @@ class TransferResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
-    """Copies that are queued on `stream` between two events. Their descriptors may be read until
-    the second event has passed."""
+    """A transfer whose copies are queued on `stream` between two events. Its descriptors may be
+    read until the second event has passed."""
 
     job_id: Hashable
     stream: Stream
@@ -66,9 +66,9 @@ class Transfer:
     batch_src: torch.Tensor
     """CPU int64 [N]: addresses to copy from; in pinned memory if a kernel reads them."""
     batch_dst: torch.Tensor
-    """CPU int64 [N]: addresses to copy to."""
+    """CPU int64 [N]: addresses to copy to; in pinned memory if a kernel reads them."""
     batch_sizes: torch.Tensor
-    """CPU int64 [N]: bytes of each piece."""
+    """CPU int64 [N]: bytes of each piece; in pinned memory if a kernel reads them."""
     num_bytes: int
     """Bytes of all pieces together."""
     error: str | None = None
@@ -152,8 +152,8 @@ class TransferQueue(ABC):
             raise
 
     def get_finished(self) -> list[TransferResult]:
-        """Returns the transfers that have ended since the last call, in their order. Never
-        waits."""
+        """Returns the results of the transfers that have ended since the last call, in the order in
+        which they were queued. Never waits."""
         self._retire()
         finished = list(self._finished.values())
         self._finished = {}

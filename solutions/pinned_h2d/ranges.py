@@ -16,7 +16,8 @@ from solutions.common.host_integers import is_integer
 from solutions.common.shown import shown
 
 Span = tuple[int, int]
-"""(start, end), both inclusive. A span counts as a range only if start < end."""
+"""(start, end) of a span of prompt positions, both inclusive. It counts as a range only if start <
+end."""
 PrefixRanges = Mapping[int, Sequence[Span]]
 
 NO_RANGE: Span = (0, 0)
@@ -26,7 +27,7 @@ LAST_POSITION = np.iinfo(np.int32).max
 
 
 class RangeState(Enum):
-    """A placeholder for a range tensor that the runner has not made yet.
+    """The state of a range tensor that the runner has not made yet, in place of the tensor.
 
     None is something else: it says that the runner is done, and that no range matters in this step.
     """

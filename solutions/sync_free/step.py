@@ -26,23 +26,24 @@ Sites = SeparateSites | PackedSites
 
 FREQUENCY_PENALTY = 0.1
 PADDED_TO = 8
-"""The multiple that batches are padded to."""
+"""The multiple that this rank pads its number of requests to."""
 PIECEWISE_GRAPHS = 1
-"""The graph mode that this rank could run in."""
+"""The highest graph mode that this rank can run in."""
 
 
 class StepOutput(NamedTuple):
-    """The result of a step for each row of its batch, on the device."""
+    """The result of a step, on the device, with a row for each request of its batch."""
 
     sampled: torch.Tensor
-    """[num_requests] int64: the ids of the tokens with the highest logits."""
+    """[num_requests] int64: the id of the token with the highest logit of each row, after penalties
+    and bad words."""
     logprobs: LogprobsTensors | None
     """Log-probabilities of the sampled tokens and of the requested ids; None if no request asks for
     any."""
 
 
 class DecodeStep:
-    """Runs the steps of a workload in order, on one model, with its own tables."""
+    """A model with its tables, which runs the steps of a workload in order."""
 
     def __init__(
         self,
@@ -72,7 +73,8 @@ class DecodeStep:
         return lambda scheduled, inputs: PackedSites(scheduled, inputs, self.tables, ring)
 
     def run(self, scheduled: ScheduledStep) -> StepOutput:
-        """Queues the step and returns its output on the device, without waiting for it."""
+        """Queues the step `scheduled` and returns its output on the device, without waiting for
+        it."""
         inputs = plan_inputs(scheduled, self.tables.row_of, self.config.vocab_size)
         sites = self.sites_of(scheduled, inputs)
         # The exchange between ranks starts first: its answer arrives while the rest is prepared.
@@ -119,7 +121,7 @@ class DecodeStep:
 
 
 def most_bytes(config: StepConfig) -> int:
-    """Returns the most bytes that the plans of a step take: a place and an id for each token of
+    """Returns the most bytes that the uploads of one step take: a place and an id for each token of
     each request, and everything else that is uploaded for a request."""
     per_request = 16 * config.max_len + 32 * (config.asked_ids + config.bad_words) + 512
     return config.num_requests * per_request + 4096

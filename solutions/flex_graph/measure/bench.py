@@ -164,15 +164,15 @@ class Variants:
         return partial(self.step.run, self.batches[0])
 
     def row(self, variant: str) -> None:
-        """Runs a row of steps. The variant "mask_once" gets the same batch every time: for another
-        batch it would build."""
+        """Runs a row of steps in the current variant. The variant "mask_once" gets the same batch
+        every time: for another batch it would build."""
         for batch in self.batches:
             self.step.run(self.batches[0] if variant == "mask_once" else batch)
 
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
     """Records one step of each variant, of the narrow model on sim and of the small one elsewhere,
-    and yields its name and timeline."""
+    and yields the variant's name and timeline."""
     workload = FlexWorkload.narrow() if accelerator.modelled else FlexWorkload.small()
     for variant, ready in Variants(workload, accelerator).steps().items():
         step = ready()

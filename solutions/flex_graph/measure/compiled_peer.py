@@ -39,7 +39,8 @@ class PeerShape(NamedTuple):
 
 
 class CompiledPeer:
-    """The peer in its own process; a context manager that ends it.
+    """A compiled PyTorch decoder in its own process, to compare with; a context manager that ends
+    the process.
 
     Raises RuntimeError with the last line of the process's errors if it can't start.
     """
@@ -148,8 +149,8 @@ def _turned(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.
 
 
 class CapturedPeer:
-    """The peer's compiled step in one CUDA graph that we capture around it: `reduce-overhead` would
-    not capture a step that writes to its caches."""
+    """The compiled decoder's step in one CUDA graph that we capture around it: `reduce-overhead`
+    would not capture a step that writes to its caches."""
 
     def __init__(self, shape: PeerShape) -> None:
         decoder = StaticDecoder(shape, "cuda")

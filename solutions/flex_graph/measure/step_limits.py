@@ -76,8 +76,8 @@ def read_once_us(accelerator: Accelerator, nbytes: int) -> float:
 
 @triton.jit
 def read_once_kernel(numbers, seen, num_blocks, BLOCK: tl.constexpr):
-    """Reads `numbers` [num_blocks * BLOCK] int32 in strides of the grid, and writes `seen`
-    [programs] int32."""
+    """Reads all of `numbers`, [num_blocks * BLOCK] int32, once, each program in strides of the
+    grid, and writes a number for each program to `seen`, so that no read is optimised away."""
     program, programs = tl.program_id(0).to(tl.int64), tl.num_programs(0)
     together = tl.zeros([BLOCK], tl.int32)
     for block in range(program, num_blocks, programs):

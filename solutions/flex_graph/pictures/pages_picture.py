@@ -30,7 +30,7 @@ NULL, NOBODY = "#c4ccd4", "#eef1f4"
 PAGE = 16
 NUM_BLOCKS, PAGES_PER_SEQ = 16, 5
 MOST_TOKENS = 48
-"""The most tokens of a step: three groups."""
+"""The most new tokens of a step in the picture: three groups."""
 CAPTION = """\
 Grey: block 0, the null block. Pale: of no request, and garbage behind a length.
 A group: how many pages it reads, which ones, and the -1 behind the last."""
@@ -44,7 +44,7 @@ class PagesPicture:
     blocks of 16 tokens."""
 
     seq_lens: Sequence[int]
-    """Tokens of each request, the new ones included."""
+    """Length of each request in tokens, the new ones included."""
     query_lens: Sequence[int]
     """New tokens of each request, 1 to 48 in all; 0 for a request that is not in the step."""
     order: int = 0
@@ -132,12 +132,12 @@ class PagesPicture:
 
     @property
     def owners(self) -> list[int]:
-        """The request that each block belongs to, or -1."""
+        """The request that each block belongs to, or -1 if there is none."""
         return np.where(self.logical.max(0) >= 0, self.logical.argmax(0), -1).tolist()
 
     @property
     def places(self) -> list[int]:
-        """The index of each block among its owner's pages, or -1."""
+        """The index of each block among its owner's pages, or -1 if it has no owner."""
         return self.logical.max(0).tolist()
 
     @cached_property

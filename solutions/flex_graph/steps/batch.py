@@ -22,7 +22,7 @@ class CommonAttentionMetadata:
     """[R]: length of each request, its tokens computed before and those of this step. 0 for
     padding."""
     block_table: torch.Tensor
-    """[R, C]: the pages of each request, in order, then garbage."""
+    """[R, C]: the blocks that are each request's pages, in order, then garbage."""
     num_actual_tokens: int
     """Number of tokens of the step, those that pad it to a captured size included."""
     max_seq_len: int

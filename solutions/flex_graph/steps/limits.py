@@ -32,7 +32,7 @@ class Limits:
     """
 
     max_num_seqs: int
-    """The most requests of one step."""
+    """Requests of one step."""
     max_num_batched_tokens: int
     """Tokens of one step, of all its requests."""
     max_model_len: int
@@ -40,7 +40,7 @@ class Limits:
     num_gpu_blocks: int
     """Pages of the KV cache. Block 0 is the null block, which belongs to no request."""
     block_size: int = 16
-    """Number of tokens of a page."""
+    """Tokens of a page."""
     q_block: int = 16
     """Query tokens of a group, which share one list of pages; ALONE for groups of one."""
 

@@ -13,8 +13,8 @@ from .warm_up import warm_up_and_capture
 
 
 class MaskOnceRunner(GraphRunner):
-    """A runner that builds its metadata before the graph, and again only for a batch object other
-    than the last step's. It can't be used to serve, where every step has a new batch."""
+    """A runner that builds a step's metadata before the graph, and only if the batch object is not
+    the last step's. It can't be used to serve, where every step has a new batch."""
 
     _built_for: ScheduledBatch | None = None
 

@@ -125,7 +125,8 @@ class StepRunner(ABC, Generic[Capture]):
 
     @abstractmethod
     def _capture(self, common: CommonAttentionMetadata) -> Capture:
-        """Captures a step of common.num_actual_tokens rows, to be replayed for any batch."""
+        """Captures a step of common.num_actual_tokens tokens, to be replayed for any batch, and
+        returns the capture."""
 
     @abstractmethod
     def _replay(self, captured: Capture, batch: ScheduledBatch) -> torch.Tensor:

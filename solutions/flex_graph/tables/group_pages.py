@@ -76,7 +76,7 @@ def list_group_pages(
 
 
 def _work(limits: Limits, num_tokens: int, max_pages: int) -> Work:
-    """Returns the bytes that one of the two launches moves, for the model of sim: for each page of
+    """Returns the bytes that one of the two launches moves, for sim's cost model: for each page of
     each request of a group its entry, and either how many tables it is in or its place in the list.
     Counts at least one request per group."""
     requests = max(min(limits.max_num_seqs, num_tokens), limits.groups_of(num_tokens))

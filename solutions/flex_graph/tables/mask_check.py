@@ -67,7 +67,7 @@ class _InAKernel(TorchDispatchMode):
 
 
 def _needs_values(func: Any, args: Any) -> bool:
-    """True if the host knows an operator's result, or its shape, only after a wait."""
+    """True if the host would have to wait to learn the operator's result or its shape."""
     if func is torch.ops.aten.index.Tensor:
         return any(index.dtype in (torch.bool, torch.uint8) for index in _tensors(args[1]))
     return (

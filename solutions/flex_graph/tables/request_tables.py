@@ -54,7 +54,7 @@ def fill_request_tables(
 
 
 def _work(limits: Limits, num_tokens: int, max_pages: int) -> Work:
-    """Returns the bytes that the launch moves, for the model of sim: the entries of both tables for
+    """Returns the bytes that the launch moves, for sim's cost model: the entries of both tables for
     the most requests that the step can have, and all of doc_ids."""
     requests = min(limits.max_num_seqs, num_tokens)
     return Work(bytes=4 * (num_tokens + 2 * requests * max_pages), tensor_cores=False)

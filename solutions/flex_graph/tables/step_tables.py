@@ -45,7 +45,7 @@ class ListedPages(NamedTuple):
     """Lists of the pages that each of a step's G groups of q_block tokens reads."""
 
     kv_num_blocks: torch.Tensor
-    """[G] int32: how many pages each group reads."""
+    """[G] int32: how many pages each group of tokens reads."""
     kv_indices: torch.Tensor
     """[G, num_gpu_blocks + 1] int32: the pages that each group reads, ascending, then -1."""
 

@@ -78,8 +78,8 @@ class RuleInputs(NamedTuple):
 def forwards(
     sequences: Sequences, inputs: RuleInputs, normalizes: bool, with_states: bool, with_peer: bool
 ) -> dict[str, Forward]:
-    """Returns the forwards to compare, by name: ours with the tables of the step, ours that makes
-    them in each call, and the peer's."""
+    """Returns calls of the forwards to compare on these inputs, by name: "ours" with the tables of
+    the step, "no tables" that makes them in each call, and with `with_peer` the "peer"."""
     given: ForwardArguments = {
         "q": inputs.q,
         "k": inputs.k,

@@ -43,8 +43,8 @@ LOAD_MS = 5.0
 it."""
 PLANNED_SEQUENCES = (8, 256, 4096)
 OTHER_BYTES = 256 * 2**20
-"""Bytes written before each call, several times the size of an L2 cache, so that no inputs stay
-there."""
+"""Number of bytes written before each call, several times the size of an L2 cache, so that no
+inputs stay there."""
 
 
 def main(arguments: list[str] | None = None) -> None:

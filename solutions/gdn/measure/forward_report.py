@@ -25,7 +25,7 @@ WAYS = {
 class Case(NamedTuple):
     sequences: str
     normalizes: bool
-    """True if the forward normalises queries and keys; otherwise they come normalised."""
+    """True if the forward normalises queries and keys; False if its inputs come normalised."""
     with_states: bool
     """True if the forward starts from states and returns its final states."""
 
@@ -36,12 +36,13 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """Median microseconds of one call."""
+    """Median microseconds of one call of a forward, measured in two ways."""
 
     as_called_us: float
-    """Measured on an idle device, which waits for the host: includes the host's time."""
+    """Microseconds on an idle device, which waits for the host: includes the host's time."""
     gpu_us: float
-    """Measured after a load during which the host queued the call: the device's time alone."""
+    """Microseconds after other work during which the host queued the call: the device's time
+    alone."""
 
 
 @dataclass(frozen=True)

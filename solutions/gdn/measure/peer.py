@@ -36,7 +36,7 @@ def peer_forward() -> Callable[..., tuple[torch.Tensor, torch.Tensor | None]]:
 
 
 def peer_version() -> str:
-    """Returns the version of the installed package; "unknown" for a checkout on the path."""
+    """Returns the version of the peer's installed package; "unknown" for a checkout on the path."""
     for package in PACKAGES:
         try:
             return version(package)

@@ -222,8 +222,9 @@ def causal_conv1d_update(
 
 
 def _work(x: torch.Tensor, width: int, num_seqs: int, speculative: bool) -> Work:
-    """Returns the work: each input is read once and each output written once. A state is read for
-    each sequence, and written for the sequence or, with drafts, for each token."""
+    """Returns the operations and bytes of one launch, for sim's cost model: each input is read once
+    and each output written once. A state is read for each sequence, and written for the sequence
+    or, with drafts, for each token."""
     num_tokens, dim = x.shape
     states = num_seqs + (num_tokens if speculative else num_seqs)
     numbers = 2 * num_tokens * dim + states * dim * (width - 1)

@@ -51,7 +51,7 @@ def gating_kernel(
 
 BLOCK = 256
 LINEAR_FROM = 20.0
-"""The number above which log(1 + exp(x)) is x in float32."""
+"""A number above which log(1 + exp(x)) is computed as x, its value in float32."""
 
 
 def fused_gdn_gating(

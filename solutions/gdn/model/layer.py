@@ -52,10 +52,11 @@ class GDNLayer:
     def __init__(self, config: GDNConfig, device: torch.device) -> None:
         self.config = config
         self.chunk_gated_delta_rule = chunk_gated_delta_rule
-        """The rule for prefills. Another function with the same signature may replace it."""
+        """The function that computes the delta rule for prefills. Another function with the same
+        signature may replace it."""
         self.causal_conv1d_fn = causal_conv1d_fn
-        """The short convolution of prefills. Another function with the same signature may replace
-        it."""
+        """The function that computes the short convolution in batches with prefills. Another
+        function with the same signature may replace it."""
 
         def weight(*shape: int, scale: float, dtype: torch.dtype = config.dtype) -> torch.Tensor:
             return torch.randn(shape, dtype=dtype, device=device).mul_(scale)

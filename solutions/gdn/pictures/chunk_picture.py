@@ -130,7 +130,7 @@ class ChunkPicture:
 
     @property
     def colours(self) -> list[str]:
-        """The colour of each program: that of its sequence."""
+        """The colour of each program, which is that of its sequence."""
         return [colour_of(sequence) for sequence in self.indices[:, 0]]
 
     def _draw_tokens(self, sheet: Sheet) -> None:
@@ -182,7 +182,8 @@ class ChunkPicture:
             sheet.axes.plot(ends, (CHUNKS_TOP + BAR, PROGRAMS_TOP), color=colour, linewidth=POINT)
 
     def _draw_programs(self, sheet: Sheet) -> None:
-        """Draws each program as wide as a full chunk: the pale part is computed for nothing."""
+        """Draws each program as wide as a full chunk: the part without tokens is pale, since it is
+        computed for nothing."""
         width, lefts = self.program_width, self.program_lefts
         sheet.boxes(lefts, width, PROGRAMS_TOP, [(colour, PALE) for colour in self.colours])
         sheet.boxes(lefts, width * self.chunks[1] / self.chunk_size, PROGRAMS_TOP, self.colours)
@@ -193,8 +194,8 @@ class ChunkPicture:
             sheet.label(middle, TABLE_TOP + 26, chunk, size=size)
 
     def _draw_offsets(self, sheet: Sheet) -> None:
-        """Draws each offset at the first of its sequence's programs. A sequence without programs
-        shares its place with the next sequence."""
+        """Draws the number in chunk_offsets of each sequence at the sequence's first program. A
+        sequence without programs shares its place with the next sequence."""
         for offset, times in Counter(self.offsets.tolist()).items():
             x = LEFT + self.program_width * offset
             sheet.axes.vlines(x, TABLE_TOP - 2, OFFSETS_TOP - 2, FAINT, linewidth=POINT)

@@ -195,7 +195,7 @@ class RequestSplit:
 
     @property
     def is_mixed(self) -> bool:
-        """True if there are speculative requests and prefills, whose tokens have to be
+        """True if the step has both speculative requests and prefills, whose tokens have to be
         separated."""
         return bool(self.num_spec_decodes and self.num_prefills)
 

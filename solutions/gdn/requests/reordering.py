@@ -84,7 +84,8 @@ def mask_on_device(mask: np.ndarray, device: torch.device) -> torch.Tensor:
 
 
 def _both_kinds(mask: torch.Tensor, num_set: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns (indices where the mask is 0, indices where it is 1), both int64 and ascending."""
+    """Returns (indices where `mask` is 0, indices where it is 1), both int64 and ascending.
+    `num_set` is how many are 1."""
     order = torch.argsort(mask, stable=True)
     num_others = len(mask) - num_set
     return order[:num_others], order[num_others:]

@@ -201,7 +201,7 @@ def chunks_of(
 
 
 def _starts(tokens: torch.Tensor, cu_seqlens: torch.Tensor | None) -> torch.Tensor:
-    """Returns `cu_seqlens`, or if that is None the [2] int32 starts of one sequence of all
+    """Returns `cu_seqlens`, or if that is None the [2] int32 starts of a single sequence of all
     tokens."""
     if cu_seqlens is not None:
         return cu_seqlens

@@ -98,7 +98,7 @@ class ChunkBatch:
         return torch.empty(shape, dtype=dtype, device=self.q.device)
 
     def work(self, flops: float, *read_or_written: torch.Tensor) -> Work:
-        """Returns the work of a kernel for the model of sim: `flops` per chunk and value head, and
+        """Returns the work of a kernel, for sim's cost model: `flops` per chunk and value head, and
         the bytes of each tensor that it reads or writes once."""
         return Work(
             flops=flops * self.num_chunks * self.num_value_heads,
@@ -112,18 +112,20 @@ class ChunkSolution(NamedTuple):
     them."""
 
     solved: torch.Tensor
-    """[T, HV, FLA_CHUNK_SIZE] of the products' dtype: the matrix T of `chunk_stages`, a row for
-    each token."""
+    """[T, HV, FLA_CHUNK_SIZE] of the products' dtype: the rows of the matrix T in `chunk_stages`,
+    one for each token."""
     decays: torch.Tensor
     """[HV, T] float32: for each token the sum of the gates from the start of its chunk up to this
     token."""
     key_norms: torch.Tensor
-    """[HV, T] float32: the factor that scales a token's key to length 1; 1 without normalising."""
+    """[HV, T] float32: the factor that scales each token's key to length 1; 1 without
+    normalising."""
     read_scales: torch.Tensor
-    """[HV, T] float32: the factor of the state before the chunk where a key reads it; negative,
-    since the result is subtracted."""
+    """[HV, T] float32: the factor with which each token's key reads the state before the chunk;
+    negative, since the result is subtracted."""
     write_scales: torch.Tensor
-    """[HV, T] float32: the factor of a key where it writes to the state after the chunk."""
+    """[HV, T] float32: the factor with which each token's key writes to the state after the
+    chunk."""
     chunk_decays: torch.Tensor
     """[NT, HV] float32: the factor by which the chunk scales the state before it."""
 

@@ -53,9 +53,9 @@ def check_tables(
     num_tokens: int,
     chunk_size: int = FLA_CHUNK_SIZE,
 ) -> None:
-    """Raises ValueError unless tables of these shapes can belong to `num_seqs` sequences with
-    `num_tokens` tokens. Values are not read, since the host would wait. `chunk_offsets` is None if
-    only rows are used."""
+    """Raises ValueError unless the tables' dtypes and shapes can be those of `num_seqs` sequences
+    with `num_tokens` tokens. Values are not read, since the host would wait. `chunk_offsets` is
+    None if only rows are used."""
     rows = chunk_indices.shape[:1].numel()
     fewest, most = -(-num_tokens // chunk_size), most_chunks(num_seqs, num_tokens, chunk_size)
     fits = chunk_indices.shape == (rows, 2) and fewest <= rows <= most

@@ -298,8 +298,8 @@ def _check_states(
 def _work(
     q: torch.Tensor, v: torch.Tensor, states: torch.Tensor | None, num_seqs: int, speculative: bool
 ) -> Work:
-    """Returns the work: each state is read once, and written once for the sequence or, with drafts,
-    for each of its tokens."""
+    """Returns the operations and bytes of one launch, for sim's cost model: each state is read
+    once, and written once for the sequence or, with drafts, for each of its tokens."""
     numbers = 2 * q.numel() + 2 * v.numel()
     state = v.shape[2] * v.shape[3] * q.shape[3]
     moved = 0 if states is None else num_seqs + (v.shape[1] if speculative else num_seqs)

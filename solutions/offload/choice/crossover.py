@@ -43,13 +43,13 @@ class Crossover:
 
     gpu: str
     sizes: Sequence[int]
-    """[S] bytes per piece, increasing."""
+    """[S] bytes per piece for which times were measured, increasing."""
     counts: Sequence[int]
-    """[C] numbers of pieces, increasing."""
+    """[C] numbers of pieces for which times were measured, increasing."""
     times_us: Mapping[str, Sequence[Sequence[float]]]
-    """[S][C] microseconds for each path in PATHS."""
+    """[S][C] microseconds of one copy by each path in PATHS, by the path's name."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Versions of torch and triton."""
+    """Versions of torch and triton with which the times were measured."""
     date: str = ""
 
     def __post_init__(self) -> None:
@@ -107,9 +107,9 @@ class Crossover:
 
     @classmethod
     def for_gpu(cls, gpu: str) -> Crossover:
-        """Returns the crossover that the user measured, else the shipped one, else that of
-        DEFAULT_GPU: every path copies correctly on every GPU. Warns once about each file of this
-        GPU that can't be used."""
+        """Returns the crossover for a GPU of this name: the user's own measurement, else the
+        shipped one, else that of DEFAULT_GPU, since every path copies correctly on every GPU. Warns
+        once about each file of this GPU that can't be used."""
         crossover, unusable = cls._find(gpu)
         for reason in unusable:
             _warn_once(f"{reason}; it is ignored, and `{MEASURE}` measures a new one")

@@ -21,7 +21,7 @@ class Preset:
 
 
 NUM_SMS = 12
-"""Programs of upstream's kernel, which is the number of multiprocessors that it keeps busy."""
+"""Number of programs of upstream's kernel, and so of the multiprocessors that it keeps busy."""
 THRESHOLD_BYTES = 28 * 1024
 """Bytes of a page from which on upstream uses the DMA engine for all copies."""
 MIN_N = 16

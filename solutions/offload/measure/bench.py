@@ -99,8 +99,8 @@ def measure(
 
 
 def record_serving(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
-    """Records a few requests in each variant, with their loads beside other requests' steps, and
-    yields its name and timeline."""
+    """Records how each variant serves a few requests, with their loads beside other requests'
+    steps, and yields the variant's name and timeline."""
     config = ServingConfig.tiny() if accelerator.modelled else FEW
     server = Server(config, accelerator.device)
     for name, handler in VARIANTS.items():
@@ -113,7 +113,7 @@ def record_serving(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Tim
 
 
 def _load_of(server: Server, handler: LoadingHandler) -> Callable[[], benchmark.Step]:
-    """Returns a function that prepares a step for `measure_step`. The step queues the load of one
-    prefix, and makes the current stream wait for it."""
+    """Returns a function that returns a step for `measure_step`: the step queues the load of one
+    prefix by this handler, and makes the current stream wait for it."""
     load = handler(server.groups)
     return lambda: lambda: server.load_one(load)

@@ -28,7 +28,8 @@ Call = Callable[[], object]
 Advance = Callable[[], object]
 
 MEMORY = 1 << 30
-"""Bytes to copy from and to: far more than a GPU's L2 cache holds."""
+"""Bytes of host memory to copy from, and of device memory to copy to: far more than a GPU's L2
+cache holds."""
 ROUNDS = 11
 """Default number of measurements of a copy on the device. Times on the host vary more and are
 measured WALLS times as often."""
@@ -56,14 +57,14 @@ class CopyTimes:
 
 @dataclass(frozen=True)
 class Grid:
-    """Times of copies, by path, by the size of their pieces and by their number."""
+    """Measured times of copies by each path, for each size and number of pieces."""
 
     sizes: Sequence[int]
-    """[S] bytes per piece."""
+    """[S] bytes per piece for which times were measured."""
     counts: Sequence[int]
-    """[C] pieces per copy."""
+    """[C] numbers of pieces per copy for which times were measured."""
     times: Mapping[str, Sequence[Sequence[CopyTimes]]]
-    """[S][C] times of each path."""
+    """[S][C] times of one copy by each path, by the path's name."""
 
     def rows(self, path: str, kind: str) -> list[list[float]]:
         """Returns one path's times in microseconds, [S][C]; `kind` names a field of CopyTimes."""
@@ -195,8 +196,9 @@ class CopiedMemory:
     def for_grid(
         cls, accelerator: Accelerator, sizes: Sequence[int], counts: Sequence[int]
     ) -> CopiedMemory:
-        """Allocates MEMORY bytes, or fewer if there is less memory, but enough for the largest
-        copy. Raises RuntimeError if there isn't even that much."""
+        """Returns a CopiedMemory of MEMORY bytes, or of fewer if there is less memory, but large
+        enough for the largest copy of the grid. Raises RuntimeError if there isn't even that
+        much."""
         largest = max(sizes) * max(counts)
         nbytes = max(MEMORY, largest)
         while True:

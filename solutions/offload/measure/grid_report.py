@@ -38,14 +38,15 @@ from .peers import driver_batch
 
 NAME = "offload_grid"
 FEWEST = 16
-"""Fewest pieces of a copy in this grid. Smaller copies are only calibrated."""
+"""Fewest pieces of a copy in this grid. Copies of fewer pieces are only calibrated."""
 LARGE_COPY = 256 << 20
 """Bytes of one large copy, which shows the rate of the link."""
 RUN, RUN_PIECE, RUN_PIECES = 16, 8192, 4096
 """Sizes of a copy of adjacent pieces: RUN_PIECES pieces of RUN_PIECE bytes, of which RUN at a time
 are adjacent."""
 DENSE = ("preset", "preset_kernel", "peer", "driver")
-"""Paths that read or upload three lists, one for each column of the descriptors."""
+"""Names of the ways of copying that read or upload three lists, one for each column of the
+descriptors."""
 IN_TABLES = {"D": "dma", "U": "preset_kernel", "K": "kernel", "S": "selected", "P": "peer"}
 KINDS = {"device_us": "on the device alone", "wall_us": "with submission"}
 

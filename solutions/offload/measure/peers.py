@@ -57,8 +57,8 @@ def peer_swap(path: Path) -> Callable[[int], Copy]:
 
 @contextmanager
 def _vllm_is_there() -> Iterator[None]:
-    """Stands in for the modules that the file imports from vLLM, if vLLM isn't installed: Triton,
-    and operators that aren't called."""
+    """Makes vLLM's file importable in the `with` block if vLLM isn't installed: stands in for the
+    modules that the file imports from vLLM, which have Triton, and operators that aren't called."""
     if importlib.util.find_spec("vllm") is not None:
         yield
         return

@@ -30,9 +30,9 @@ class GroupBlocks(NamedTuple):
     """
 
     gpu: np.ndarray
-    """int64 [n] ids of GPU blocks."""
+    """int64 [n] ids of GPU blocks, each a source or destination."""
     cpu: np.ndarray
-    """int64 [ceil((skip + n) / factor)] ids of CPU blocks."""
+    """int64 [ceil((skip + n) / factor)] ids of the CPU blocks that hold the sub-blocks."""
     skip: int
     """Number of sub-blocks at the start of the first CPU block that are left out."""
 
@@ -183,8 +183,8 @@ def pieces_of_all(
 
 
 def num_descriptors(pieces: Sequence[Pieces]) -> int:
-    """Returns the number of copies that `pieces` stand for, in all tensors together. Each copy
-    needs a descriptor."""
+    """Returns the number of descriptors, one for each piece in each tensor, that copying `pieces`
+    takes."""
     return sum(piece.num_descriptors for piece in pieces)
 
 

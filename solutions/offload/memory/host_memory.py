@@ -72,8 +72,8 @@ def registered(tensor: torch.Tensor) -> RegisteredMemory:
 
 
 def _parts(address: int, nbytes: int) -> list[tuple[int, int]]:
-    """Returns the (address, bytes) that each call page-locks, chosen so that no two calls share a
-    page."""
+    """Returns (address, number of bytes) of each part that one call page-locks, chosen so that no
+    two calls share a page."""
     parts, end = [], address + nbytes
     while address < end:
         until = (address + MOST_BYTES) // ALIGNMENT * ALIGNMENT

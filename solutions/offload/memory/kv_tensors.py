@@ -67,7 +67,8 @@ class KVTensors:
 
 @dataclass(frozen=True, eq=False)
 class KVGroup:
-    """Layers whose blocks have the same ids: `tensors`, all with as many blocks as the first.
+    """A group of layers whose blocks have the same ids: `tensors` has a pair for each layer, all
+    with as many blocks as the first.
 
     A CPU block holds `block_size_factor` consecutive GPU blocks of a request. Raises ValueError,
     naming the tensor, if one doesn't fit.
@@ -111,8 +112,8 @@ class KVGroup:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Tensors of a group that differ only in their start address: block i is equally far from the
-    start of each of them. Sizes and strides are in bytes, as in `KVTensors`."""
+    """A part of a group: tensors that differ only in their start address, so block i is equally far
+    from the start of each of them. Sizes and strides are in bytes, as in `KVTensors`."""
 
     page: int
     copied_bytes: int
@@ -177,8 +178,8 @@ NOT_THERE = {
 
 
 def copied_sizes(groups: Sequence[KVGroup]) -> list[int]:
-    """Returns how many bytes of a page are copied, for each tensor of all groups. 1 stands for a
-    page that no kernel can copy, since the tensor's addresses or strides are no multiples of 8."""
+    """Returns how many bytes of a page are copied, for each tensor of all groups. Instead it has 1,
+    which no kernel can copy, for a tensor whose addresses or strides are no multiples of 8."""
     pairs = [pair for group in groups for pair in group.tensors]
     return [pair.copied_bytes if pair.is_aligned else 1 for pair in pairs]
 

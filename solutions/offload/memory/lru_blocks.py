@@ -85,7 +85,7 @@ class LRUBlockManager:
         self._evictable: OrderedDict[Hashable, None] = OrderedDict()
         """Hashes that are ready and not being loaded, the least recently used first."""
         self._free_ids = list(range(num_blocks))
-        """Ids without a hash, as a heap: the lowest is allocated first."""
+        """Block ids that no hash has, as a heap: the lowest is allocated first."""
 
     def lookup(self, hashes: Iterable[Hashable]) -> int:
         """Returns how many of the hashes, from the first on and without a gap, are ready. This

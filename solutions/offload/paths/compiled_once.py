@@ -57,7 +57,7 @@ class _Compiled:
 
     kernel: Any
     constants: tuple[object, ...]
-    """Constants that the compiled kernel takes, at their places after the arguments; without
+    """Constants that the compiled kernel takes as arguments, after its other arguments; without
     `num_warps` and others for which it has no parameters."""
     run: Callable[..., None]
     loaded: tuple[object, object]

@@ -16,14 +16,15 @@ import torch
 from debubble.accelerator import Event, current
 
 WORD = 8
-"""Bytes that a kernel moves as one number."""
+"""Bytes of a word, the smallest number that a kernel moves."""
 VECTOR = 16
-"""Bytes that a kernel can move by one instruction."""
+"""Bytes that a kernel can move by one instruction, if addresses and sizes are multiples of this."""
 LAST_ADDRESS = np.iinfo(np.int64).max
 Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Addresses of sources and of targets, and sizes: int64 [N] each."""
+"""The three columns of a list of descriptors: source addresses, target addresses, and sizes in
+bytes; int64 [N] each."""
 SMALLEST = 64
-"""Descriptors that fit into the smallest buffer of a pool: 1.5 KiB."""
+"""Number of descriptors that fit into the smallest buffer of a pool, of 1.5 KiB."""
 
 
 @dataclass(eq=False, slots=True)
@@ -35,7 +36,7 @@ class Descriptors:
     targets: np.ndarray
     sizes: np.ndarray
     _set_bits: int | None = field(default=None, init=False, repr=False)
-    """All addresses and sizes or-ed together; None until `are_multiples` first needs them."""
+    """The bitwise or of all addresses and sizes; None until `are_multiples` first needs it."""
 
     @classmethod
     def of(cls, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> Descriptors:
@@ -82,7 +83,7 @@ class Descriptors:
         return not self._set_bits & (of - 1)
 
     def dense(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns sources, targets and sizes, int64 [N] each, without gaps in memory."""
+        """Returns source addresses, target addresses and sizes, int64 [N] each and contiguous."""
         return (
             np.ascontiguousarray(self.sources),
             np.ascontiguousarray(self.targets),
@@ -90,8 +91,8 @@ class Descriptors:
         )
 
     def cut(self, nbytes: int) -> Descriptors:
-        """Returns the same bytes in pieces of at most `nbytes` bytes, in the same order. Raises
-        ValueError for fewer than 1."""
+        """Returns descriptors of the same bytes in pieces of at most `nbytes` bytes, in the same
+        order. Raises ValueError if `nbytes` is below 1."""
         if nbytes < 1:
             raise ValueError(f"pieces of {nbytes} bytes: they need at least 1")
         counts = -(-self.sizes // nbytes)
@@ -105,7 +106,7 @@ class Descriptors:
 
     def check(self) -> None:
         """Raises ValueError, naming the descriptor, for a size below 0, an impossible address, or
-        bytes that two descriptors would write."""
+        targets of two descriptors that overlap."""
         self._expect(self.sizes >= 0, "size", "sizes are at least 0")
         # Addresses of a piece without bytes don't matter: that of an empty tensor is null.
         is_empty, last_start = self.sizes == 0, LAST_ADDRESS - self.sizes
@@ -260,7 +261,8 @@ class DescriptorPool:
         self.reclaim()
 
     def _grow(self, num_descriptors: int) -> torch.Tensor:
-        """Makes a new buffer, which replaces a free one if there are `most_buffers`."""
+        """Returns a new buffer with room for `num_descriptors`, which replaces a free one if there
+        are `most_buffers`."""
         if self.num_buffers == self.most_buffers:
             self._free.pop()
             self.num_buffers -= 1

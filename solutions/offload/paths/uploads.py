@@ -23,8 +23,8 @@ def table_of(columns: Columns) -> torch.Tensor | None:
 
 
 def staged(accelerator: Accelerator, descriptors: Descriptors) -> torch.Tensor:
-    """Returns a new table int64 [N, 3] of these descriptors, in pinned memory. It may be dropped at
-    once: PyTorch keeps it until its copy is done."""
+    """Returns a new tensor int64 [N, 3] in pinned memory, a row for each of these descriptors. It
+    may be dropped once its copy is queued: PyTorch keeps it until the copy is done."""
     rows = (len(descriptors), 3)
     table = torch.empty(rows, dtype=torch.int64, pin_memory=accelerator.pin_memory)
     columns = [descriptors.sources, descriptors.targets, descriptors.sizes]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 56, 580, 44, 306
-"""Borders of the area with the curves; the paths' names are to the right of their ends."""
+"""Borders of the area with the curves in CSS pixels; each path's name is to the right of its
+curve's end."""
 PLACE = (LEFT / WIDTH, 1 - BOTTOM / HEIGHT, (RIGHT - LEFT) / WIDTH, (BOTTOM - TOP) / HEIGHT)
 GRID = "#e3e8ed"
 MARGIN = 1.02
@@ -27,22 +28,22 @@ MARGIN = 1.02
 SIZES_APART, NAMES_APART = 66, 16
 CURVE: dict[str, Any] = {"linewidth": 2, "markersize": 4.5, "clip_on": False}
 DIGITS = (1, 2, 5)
-"""First digits of the ticks of GB/s."""
+"""Digits with which the ticks of GB/s begin."""
 
 
 @dataclass(frozen=True)
 class BandwidthPicture:
-    """Curves of GB/s over the size of a piece, one for each path; all copies have `count` pieces.
-    Raises ValueError if there is nothing to draw."""
+    """A picture of how many GB/s each path copies over the size of a piece, as a curve for each
+    path; all copies have `count` pieces. Raises ValueError if there is nothing to draw."""
 
     sizes: Sequence[int]
     """[S] bytes per piece, increasing."""
     bandwidths: Mapping[str, Sequence[float]]
     """[S] GB/s of each path, by the name that is written beside its curve."""
     count: int
-    """Pieces of a copy."""
+    """Number of pieces of each copy."""
     caption: str
-    """The device and the way of measuring."""
+    """A text that names the device and how the times were measured."""
     large_copy: float | None = None
     """GB/s of one large copy, which no path can exceed."""
 
@@ -57,7 +58,7 @@ class BandwidthPicture:
     def of(
         cls, crossover: Crossover, count: int, large_copy: float | None = None
     ) -> BandwidthPicture:
-        """Returns the curves of a crossover's paths for copies of `count` pieces: their times
+        """Returns the picture of a crossover's paths for copies of `count` pieces: their times
         include the submission."""
         bandwidths = {
             words: [

@@ -26,16 +26,16 @@ class ServingConfig(DecoderShape):
     Raises ValueError for a configuration that can't be served."""
 
     block_size: int = 16
-    """Tokens of a KV block."""
+    """Number of tokens of a KV block."""
     prefix_tokens: int
     """Tokens at the start of a request whose keys and values are in CPU memory: whole blocks."""
     new_tokens: int
-    """Tokens that a request generates."""
+    """Number of tokens that each request generates."""
     num_prefixes: int
     """Number of different prefixes: request i has prefix i % num_prefixes."""
     num_requests: int
     max_running: int
-    """The most requests in one step."""
+    """The most requests that run in one step."""
     loads_ahead: int
     """The most requests that are loading their prefix, or have loaded it and wait for a slot."""
 
@@ -146,12 +146,12 @@ class ServingConfig(DecoderShape):
 
     @property
     def block_shape(self) -> tuple[int, ...]:
-        """Shape of one block of one layer: keys, then values."""
+        """Shape of one layer's part of a block: keys, then values."""
         return (2, self.block_size, self.num_kv_heads, self.head_size)
 
     @property
     def page_bytes(self) -> int:
-        """Bytes of one block of one layer."""
+        """Bytes of one layer's part of a block."""
         return 2 * self.block_size * self.num_kv_heads * self.head_size * self.dtype.itemsize
 
     @property

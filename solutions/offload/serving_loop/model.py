@@ -69,8 +69,8 @@ class SlotDecoder:
         self.slots[slot].zero_()
 
     def capture(self) -> None:
-        """Captures a step, after running one that compiles and allocates. The slots must be
-        empty."""
+        """Captures a step of all slots as a CUDA graph, after running one that compiles and
+        allocates. The slots must be empty."""
         self._forward()
         with self._graph.capture():
             self._forward()

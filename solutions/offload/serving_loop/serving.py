@@ -158,7 +158,7 @@ class Server:
 
 
 class _Pace:
-    """Limits how many steps the host is ahead of the device."""
+    """A limit on how many steps the host is ahead of the device."""
 
     def __init__(self) -> None:
         self._events = deque(current().event() for _ in range(STEPS_IN_FLIGHT))

@@ -363,7 +363,7 @@ def check_output(output: torch.Tensor, query: torch.Tensor) -> None:
 def attention_work(
     query: torch.Tensor, num_kv_heads: int, scheduled: Sequence[range], window: int | None
 ) -> Work:
-    """Returns the operations and the bytes of the attention, for the model of sim: those of its
+    """Returns the operations and the bytes of the attention, for sim's cost model: those of its
     causal, windowed part, with each byte of Q, K, V and output counted once."""
     num_tokens, num_heads, head_size = query.shape
     reach = math.inf if window is None else window

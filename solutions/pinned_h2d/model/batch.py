@@ -51,7 +51,7 @@ class Batch:
 
 
 class PagedRequests:
-    """The KV cache blocks of each request: shuffled, as after a long time of serving."""
+    """A paged KV cache's block ids for each request, shuffled as after a long time of serving."""
 
     def __init__(
         self, num_requests: int, max_tokens: int, block_size: int = 16, seed: int = 0
@@ -63,7 +63,7 @@ class PagedRequests:
 
     @property
     def num_blocks(self) -> int:
-        """Blocks that a KV cache for these requests must have, PADDING_BLOCK included."""
+        """Number of blocks that a KV cache for these requests must have, PADDING_BLOCK included."""
         return self.blocks.size + 1
 
     def batch(

@@ -9,8 +9,9 @@ import torch
 
 @dataclass(frozen=True, kw_only=True)
 class ImageStepConfig:
-    """The model's shape and the requests. Each request is a prompt of `tokens_per_request` tokens
-    that contains `images_per_request` images of `image_tokens` tokens, evenly spread."""
+    """The sizes of a model, and the requests of its step. Each request is a prompt of
+    `tokens_per_request` tokens that contains `images_per_request` images of `image_tokens` tokens,
+    evenly spread."""
 
     num_layers: int = 48
     hidden_size: int

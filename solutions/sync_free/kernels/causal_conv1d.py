@@ -57,8 +57,8 @@ def causal_conv1d_kernel(
     CHUNK: tl.constexpr,  # at least 3, so that only first chunks look back before their sequence
     BLOCK_DIM: tl.constexpr,
 ):
-    """Convolves BLOCK_DIM channels of one chunk of a sequence. Does nothing if the sequence is
-    below 0."""
+    """Convolves BLOCK_DIM channels of one chunk of a sequence, and writes its state if the chunk is
+    the first. Does nothing if the sequence is below 0."""
     STATE: tl.constexpr = WIDTH - 1
     chunk = tl.program_id(0)
     sequence = tl.load(batch_of_chunk + chunk)
@@ -221,8 +221,8 @@ def check_shapes(
     conv_states: torch.Tensor,
     activation: str | None,
 ) -> None:
-    """Raises ValueError unless the shapes, dtypes and layouts of inputs, weights and states fit
-    together."""
+    """Raises ValueError unless inputs, weight, bias and states have shapes, dtypes and layouts that
+    fit together, and for an unknown activation."""
     if x.dtype not in (torch.bfloat16, torch.float16, torch.float32):
         raise ValueError(f"inputs of {x.dtype}: use bfloat16, float16 or float32")
     if x.dim() != 2 or (x.numel() and x.shape[1] > 1 and x.stride(1) != 1):
@@ -263,8 +263,8 @@ def check_shapes(
 def check_batch(
     query_start_loc: torch.Tensor, cache_indices: torch.Tensor, has_initial_state: torch.Tensor
 ) -> None:
-    """Raises ValueError unless the three are int32 [num_seqs + 1], int32 [num_seqs] and bool
-    [num_seqs].
+    """Raises ValueError unless `query_start_loc` is int32 [num_seqs + 1], `cache_indices` int32
+    [num_seqs] and `has_initial_state` bool [num_seqs].
 
     The host knows shapes and dtypes. To check values it would have to read them from the device,
     and wait.
@@ -306,8 +306,8 @@ def _check_metadata(metadata: ConvMetadata, num_tokens: int, num_seqs: int, num_
 
 
 def _work(x: torch.Tensor, width: int, num_seqs: int) -> Work:
-    """Returns the work: inputs are read once, outputs written once, and each sequence's state is
-    both read and written."""
+    """Returns the operations and bytes of one launch, for sim's cost model: inputs are read once,
+    outputs written once, and each sequence's state is both read and written."""
     num_tokens, dim = x.shape
     numbers = 2 * num_tokens * dim + 2 * num_seqs * dim * (width - 1)
     flops = 2.0 * num_tokens * dim * width

@@ -21,12 +21,12 @@ TILE = 8192
 """Number of logits that one program reads, all from one row if the vocabulary is large enough. At
 this size even a few rows make enough programs for a GPU."""
 ROWS, IDS = 16, 32
-"""Sizes of a program of the second kernel: it looks up IDS ids in each of ROWS rows."""
+"""Sizes of a program of `token_logprobs_kernel`: it looks up IDS ids in each of ROWS rows."""
 
 
 class LogprobsTensors(NamedTuple):
-    """Log-probabilities of some tokens of each row, on the device: column 0 has the sampled token,
-    the other columns have the requested ids."""
+    """The log-probabilities of some tokens of each row, on the device: column 0 has the sampled
+    token, the other columns have the requested ids."""
 
     logprob_token_ids: torch.Tensor
     """[num_rows, 1 + most ids of a row] int32: the ids of these tokens; 0 where a row requests

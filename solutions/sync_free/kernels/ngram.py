@@ -77,8 +77,8 @@ def scatter_rows(
 
 
 def check_tables(batch: NgramBatch, token_ids: torch.Tensor, num_tokens: torch.Tensor) -> None:
-    """Raises ValueError unless the tables are int32 [max_reqs, max_len] with contiguous rows, and
-    int32 [max_reqs], on one device, of the sizes that the batch has on the host."""
+    """Raises ValueError unless `token_ids` is int32 [max_reqs, max_len] with contiguous rows, and
+    `num_tokens` int32 [max_reqs], on one device and of the sizes that `batch` has on the host."""
     shape = batch.token_ids_cpu.shape
     if token_ids.shape != shape or num_tokens.shape != shape[:1]:
         raise ValueError(

@@ -87,8 +87,8 @@ def count_tokens(
 def check_tables(
     all_token_ids: torch.Tensor, prompt_bin_mask: torch.Tensor, output_bin_counts: torch.Tensor
 ) -> None:
-    """Raises ValueError unless the tables are contiguous int32, on one device that is not the CPU,
-    of the shapes that `bincount` names."""
+    """Raises ValueError unless all three tables are int32, contiguous, on one device that is not
+    the CPU, and of the shapes that `bincount` names."""
     tables = {
         "all_token_ids": all_token_ids,
         "prompt_bin_mask": prompt_bin_mask,

@@ -85,7 +85,8 @@ class Running:
         return self.step.run(next(self.scheduled))
 
     def loop(self) -> None:
-        """Runs STEPS_IN_A_ROW steps, and reads the tokens of each while the next one runs."""
+        """Runs STEPS_IN_A_ROW steps, and reads the sampled tokens of each while the next one
+        runs."""
         last = ReadBack(self.next_step().sampled)
         for _ in range(STEPS_IN_A_ROW - 1):
             sampled = ReadBack(self.next_step().sampled)

@@ -116,7 +116,7 @@ class DataParallelGroup:
 
     @classmethod
     def alone(cls, max_num_tokens: int = INT32_MAX) -> DataParallelGroup:
-        """Returns the group of a single rank: no process group, and nothing to sum over."""
+        """Returns the group of a single rank, which has no process group and exchanges nothing."""
         return cls(None, 1, max_num_tokens)
 
     def own_column(

@@ -29,7 +29,7 @@ class Ranks(Protocol):
     rank: int
     """The number of this rank, from 0."""
     size: int
-    """Number of ranks in the group."""
+    """How many ranks there are."""
     stream: Stream
     """The stream of the exchanges between ranks: nothing else is queued here."""
 
@@ -48,7 +48,7 @@ class Agreement:
     """The ranks' common decision about a step, the same on all ranks."""
 
     num_tokens: int
-    """Number of tokens that each rank pads its batch to."""
+    """Number of tokens that every rank pads its batch to."""
     should_ubatch: bool
     """True if every rank can split its batch into micro-batches."""
     cudagraph_mode: int

@@ -57,7 +57,8 @@ class SeparateSites:
         return self.site["data_parallel"]._run_ar
 
     def upload(self) -> DeviceArrays:
-        """Uploads the step's own inputs and returns them. Each site uploads its own later."""
+        """Uploads the step's own inputs and returns them. Each site uploads what it needs when it
+        is called."""
         self.on_device = upload_packed(self.inputs.arrays, self.device)
         return self.on_device
 

@@ -66,12 +66,13 @@ class ScheduledStep:
 
     @cached_property
     def has_arrived(self) -> np.ndarray:
-        """[num_requests] bool: True where a request runs for the first time."""
+        """[num_requests] bool: True for requests that run for the first time."""
         return np.array([name in self.arrived for name in self.names])
 
     @cached_property
     def cache_indices(self) -> np.ndarray:
-        """[num_requests + 1] int32: the slot of each sequence's state; PAD_SLOT for the padding."""
+        """[num_requests + 1] int32: the slot of each request's convolution state, then PAD_SLOT for
+        the padding."""
         return np.array([*(request.slot for request in self.requests), PAD_SLOT], dtype=np.int32)
 
     @cached_property

@@ -19,8 +19,8 @@ from ..sites.bad_words import FEW
 
 @dataclass(frozen=True, slots=True)
 class BadWords:
-    """All sequences of a batch side by side, checked. Use it for as long as the batch stays the
-    same."""
+    """The bad words of all rows of a batch, checked and laid out for `plan_bad_words`. Use it for
+    as long as the batch stays the same."""
 
     num_rows: int
     sequences: list[Sequence[int]]
@@ -31,8 +31,8 @@ class BadWords:
 
     @classmethod
     def of(cls, bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> BadWords:
-        """Returns the checked sequences. Raises ValueError for a row or an id that the logits don't
-        have, and for an empty sequence."""
+        """Returns the checked bad words of a batch of `num_rows` rows. Raises ValueError for a row
+        or an id that the logits don't have, and for an empty sequence."""
         of_rows = bad_words_token_ids.values()
         sequences = list(chain.from_iterable(of_rows))
         all_ids = list(chain.from_iterable(sequences))
@@ -56,14 +56,15 @@ class BadWords:
 
 @dataclass(frozen=True, slots=True)
 class BadWordsPlan:
-    """The logits to forbid: as (row, id) pairs in `few` if there are few, else in `arrays`."""
+    """The logits to set to -inf: (row, id) pairs in `few` if there are at most FEW, else `rows` and
+    `ids` in `arrays`, which are uploaded."""
 
     few: Sequence[tuple[int, int]]
     arrays: HostArrays
 
     def apply(self, on_device: DeviceArrays, logits: torch.Tensor) -> None:
-        """Sets the forbidden logits to -inf, with a kernel for each of a few or with one kernel for
-        all. `logits`: [B, V] float on the device, of any strides."""
+        """Sets the forbidden logits to -inf: one kernel for each of those in `few`, or one kernel
+        for all. `logits`: [B, V] float on the device, of any strides."""
         for row, token_id in self.few:
             # Filling a slice passes the number as an argument of a kernel. Assigning to a single
             # element would upload the number, and the host would wait.
@@ -75,8 +76,8 @@ class BadWordsPlan:
 
 
 def plan_bad_words(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> BadWordsPlan:
-    """Finds the sequences that the next id could complete. Raises ValueError if the past tokens of
-    a row are missing or not on the host."""
+    """Returns which logits to forbid: those of ids that would complete a bad word of their row.
+    Raises ValueError if the past tokens of a row are missing or not on the host."""
     check_past_tokens(past_tokens_ids, words.num_rows)
     if not words.sequences:
         return BadWordsPlan([], {})
@@ -89,7 +90,8 @@ def plan_bad_words(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) ->
 
 
 def _completed(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns [num_sequences] bool: True where all ids but the last are the newest ids of the row.
+    """Returns [num_sequences] bool: True for a sequence whose ids, all but the last, are the newest
+    ids of its row.
 
     Comparing one id rules most sequences out, so only the rest are compared as a whole.
     """
@@ -107,4 +109,4 @@ def _completed(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> np.
 
 
 NOTHING_YET = -1
-"""Placeholder for the newest id of a row without ids: no token has this id."""
+"""Placeholder for the newest id of a row that has generated no ids: no token has this id."""

@@ -11,11 +11,11 @@ from solutions.common.host_integers import HostIntegers, host_integers, sequence
 from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
 
 CHUNK_TOKENS = 8
-"""Tokens of one sequence that one program convolves. It is a power of two, and at least as many as
-the inputs that the widest kernel looks back, so that only a sequence's first chunk needs its
-state."""
+"""Number of tokens of one sequence that one program convolves. It is a power of two, and at least
+as many as the inputs that the widest kernel looks back, so that only a sequence's first chunk needs
+its state."""
 PAD_SLOT = -1
-"""The cache index of a sequence that only pads the batch: nothing of it is computed."""
+"""The cache index of a sequence that only pads the batch: it has no state, and is not convolved."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ def prepare_conv_metadata(
     device: torch.device,
     cache_indices_cpu: HostIntegers | None = None,
 ) -> ConvMetadata:
-    """Returns the metadata of one step, made with one upload and no wait. The arguments and errors
-    are those of `plan_conv_metadata`."""
+    """Returns one step's metadata for the convolution on `device`, made with one upload and no
+    wait. The arguments and errors are those of `plan_conv_metadata`."""
     plan = plan_conv_metadata(query_start_loc_cpu, cache_indices_cpu)
     return plan.apply(upload_packed(plan.arrays, device))
 
@@ -50,9 +50,9 @@ def prepare_conv_metadata(
 def plan_conv_metadata(
     query_start_loc_cpu: HostIntegers, cache_indices_cpu: HostIntegers | None = None
 ) -> ConvMetadataPlan:
-    """Cuts a batch's sequences into chunks. `query_start_loc_cpu` [num_seqs + 1] and
-    `cache_indices_cpu` [num_seqs] are integers on the host, equal to those that the layers get on
-    the device.
+    """Returns the metadata of a batch's sequences, cut into chunks, before its upload.
+    `query_start_loc_cpu` [num_seqs + 1] and `cache_indices_cpu` [num_seqs] are integers on the
+    host, equal to those that the layers get on the device.
 
     Raises ValueError if the starts don't begin at 0 or decrease, if a cache index is below
     PAD_SLOT, or if two sequences with tokens have the same cache index, since each writes its state
@@ -76,7 +76,7 @@ def plan_conv_metadata(
 
 @dataclass(frozen=True)
 class ConvMetadataPlan:
-    """A ConvMetadata before its upload: `arrays` are its tables, under the same names."""
+    """A step's ConvMetadata before its upload: `arrays` are its tables, under the same names."""
 
     arrays: HostArrays
     num_seqs: int

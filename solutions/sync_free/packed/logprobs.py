@@ -19,8 +19,8 @@ from ..kernels.logprobs import LogprobsTensors, score_tokens
 def plan_logprobs(
     requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int
 ) -> LogprobsPlan:
-    """Plans the lookup of the ids in `requested`, a map from rows to ids. Raises ValueError for a
-    row that is not in the batch, and for an id not in [0, vocab_size)."""
+    """Returns the arrays to look up the ids in `requested`, a map from rows to ids. Raises
+    ValueError for a row that is not in the batch, and for an id not in [0, vocab_size)."""
     if not requested:
         return LogprobsPlan({}, num_rows, 0)
     all_ids = list(chain.from_iterable(requested.values()))
@@ -44,7 +44,8 @@ def plan_logprobs(
 
 @dataclass(frozen=True)
 class LogprobsPlan:
-    """The ids that the rows ask for. In `arrays`, which is empty if `requested` is:
+    """The ids whose log-probabilities the rows request, before their upload. In `arrays`, which is
+    empty if no row requests any:
 
     ids      [num_ids] int32: the ids, one row after the other
     places   [num_ids] int64: where each id goes in [num_rows * width]
@@ -60,8 +61,9 @@ class LogprobsPlan:
     def apply(
         self, on_device: DeviceArrays, logits: torch.Tensor, sampled: torch.Tensor
     ) -> LogprobsTensors | None:
-        """Scores the sampled tokens and the requested ids; returns None if `requested` was empty.
-        `logits`: [num_rows, vocab_size]; `sampled`: [num_rows] integers; both on the device."""
+        """Returns the log-probabilities of the sampled tokens and the requested ids; None if no row
+        requests any. `logits`: [num_rows, vocab_size]; `sampled`: [num_rows] integers; both on the
+        device."""
         if not self.arrays:
             return None
         ids = torch.zeros(self.num_rows, self.width, dtype=torch.int32, device=sampled.device)

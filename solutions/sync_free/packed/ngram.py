@@ -19,8 +19,8 @@ def plan_ngram_update(
     prev_req_id_to_row: Mapping[str, int] | None,
     new_req_ids: AbstractSet[str],
 ) -> NgramPlan:
-    """Plans an update. The arguments and errors are those of the site
-    `update_ngram_gpu_tensors_incremental`."""
+    """Returns an update of the n-gram speculator's tables, checked and ready to upload. The
+    arguments and errors are those of the site `update_ngram_gpu_tensors_incremental`."""
     moves, written_rows = batch.changes(prev_req_id_to_row, new_req_ids)
     req_id_to_row = batch.rows_by_req_id() or prev_req_id_to_row
     return NgramPlan(req_id_to_row, batch.arrays(moves, written_rows))
@@ -28,7 +28,8 @@ def plan_ngram_update(
 
 @dataclass(frozen=True, slots=True)
 class NgramPlan:
-    """Each request's row after the update, and the arrays of `NgramBatch.arrays`."""
+    """An update of the n-gram speculator's tables: each request's row after it, and its arrays, as
+    `NgramBatch.arrays` returns them."""
 
     req_id_to_row: Mapping[str, int] | None
     arrays: HostArrays
@@ -36,8 +37,8 @@ class NgramPlan:
     def apply(
         self, on_device: DeviceArrays, token_ids: torch.Tensor, num_tokens: torch.Tensor
     ) -> None:
-        """Updates the site's tables: two kernels if rows move, one if rows are written, and a copy
-        of the lengths."""
+        """Updates the two tables in place: two kernels if rows move, one if rows are written, and a
+        copy of the lengths."""
         if self.arrays["source_rows"].size:
             # Rows move first: a new request may be written to a row that moves away.
             gathered = token_ids.index_select(0, on_device["source_rows"])

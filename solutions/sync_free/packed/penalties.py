@@ -20,8 +20,9 @@ def plan_bincount(
     max_reqs: int,
     max_len: int,
 ) -> BincountPlan:
-    """Plans to count n requests. The arguments and errors are those of the site `bincount`, whose
-    table of tokens is [max_reqs, max_len]."""
+    """Returns the arrays to count the tokens of n requests, checked and ready to upload. The
+    arguments and errors are those of the site `bincount`, whose table of tokens is [max_reqs,
+    max_len]."""
     check_counted(req_indices, prompt_lens, prefill_lens, max_reqs, max_len)
     prefills = np.asarray(prefill_lens, np.int32)
     arrays: HostArrays = {
@@ -35,8 +36,8 @@ def plan_bincount(
 
 @dataclass(frozen=True)
 class BincountPlan:
-    """The requests to count. `arrays` has `rows` [n] int64, their rows in the tables, and
-    `prompt_lens` and `prefill_lens` [n] int32."""
+    """The requests whose tokens are to be counted. `arrays` has `rows` [n] int64, their rows in the
+    tables, and `prompt_lens` and `prefill_lens` [n] int32."""
 
     arrays: HostArrays
     max_prefill_len: int
@@ -48,7 +49,8 @@ class BincountPlan:
         prompt_bin_mask: torch.Tensor,
         output_bin_counts: torch.Tensor,
     ) -> None:
-        """Zeroes the rows of both tables, then counts: three kernels."""
+        """Zeroes the requests' rows in the mask and the counts, then counts their tokens: three
+        kernels."""
         tables = prompt_bin_mask, output_bin_counts
         for table in tables:
             table.index_fill_(0, on_device["rows"], 0)

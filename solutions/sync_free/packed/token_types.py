@@ -17,8 +17,8 @@ from ..checks.requests import check_token_types
 def plan_token_types(
     token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
 ) -> TokenTypesPlan:
-    """Finds where ids change. The arguments and errors are those of the site
-    `_init_model_kwargs`."""
+    """Returns where token type ids change, checked and ready to upload. The arguments and errors
+    are those of the site `_init_model_kwargs`."""
     lengths = check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
     total = int(lengths.sum())
     if not token_type_starts:
@@ -35,9 +35,9 @@ def plan_token_types(
 
 @dataclass(frozen=True)
 class TokenTypesPlan:
-    """The places where the ids change. `arrays` has `boundaries`, [2 * num_reqs] int64: for each
-    request the place of its first 1 among all tokens, then its end. It is empty if no request has a
-    start."""
+    """The places among all tokens where the token type ids change. `arrays` has `boundaries`, [2 *
+    num_reqs] int64: for each request the place of its first 1, then its end. It is empty if no
+    request has a start."""
 
     arrays: HostArrays
     num_tokens: int

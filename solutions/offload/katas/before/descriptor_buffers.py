@@ -35,7 +35,7 @@ class DescriptorPool:
         self._in_flight.append((buffers, event))
 
     def reclaim(self) -> None:
-        """Waits for all buffers in flight and frees them."""
+        """Makes the host wait until no buffer is in flight, and frees all of them."""
         while self._in_flight:
             buffers, event = self._in_flight.popleft()
             event.synchronize()
