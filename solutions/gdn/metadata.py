@@ -41,8 +41,8 @@ class GDNAttentionMetadata:
     """Prefills, and the requests without tokens that pad a batch in which there are some."""
     num_prefill_tokens: int
     num_decodes: int
-    """Number of requests with one token that continue from a state. Next to speculative requests it
-    is 0, since such requests then count as prefills."""
+    """Number of leading requests with one token that continue from a state. Next to speculative
+    requests it is 0, since such requests then count as prefills."""
     num_decode_tokens: int
     num_spec_decodes: int
     num_spec_decode_tokens: int

@@ -27,8 +27,8 @@ class SingleDirectionOffloadingHandler(TransferQueue):
         return swap
 
     def _plan(self, blocks: Sequence[GroupBlocks]) -> list[Pieces]:
-        """Returns the pieces to copy. With `merge`, blocks of a tensor that are adjacent in GPU and
-        in CPU memory become one piece."""
+        """Returns the pieces to copy. With `merge`, adjacent blocks of a tensor become one piece,
+        as in `pieces_of`."""
         return pieces_of_all(self.groups, blocks, merge=self.merge)
 
     def _submit(self, job_id: Hashable, pieces: Sequence[Pieces]) -> Transfer:

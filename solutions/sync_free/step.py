@@ -38,8 +38,8 @@ class StepOutput(NamedTuple):
     """[num_requests] int64: the id of the token with the highest logit of each row, after penalties
     and bad words."""
     logprobs: LogprobsTensors | None
-    """Log-probabilities of the sampled tokens and of the requested ids; None if no request asks for
-    any."""
+    """Log-probabilities of the sampled tokens and of the requested ids; None if the step's
+    `asked_ids` is empty."""
 
 
 class DecodeStep:

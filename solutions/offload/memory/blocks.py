@@ -139,8 +139,8 @@ class Pieces(NamedTuple):
 
 def pieces_of(group: KVGroup, blocks: GroupBlocks, merge: bool = True) -> list[Pieces]:
     """Returns the pieces of the blocks of one group: a `Pieces` for each of its layouts. With
-    `merge`, blocks that follow one another in both memories become one piece, if that leaves at
-    most half as many pieces."""
+    `merge`, blocks that are adjacent in both memories become one piece, if that leaves at most half
+    as many pieces."""
     return [_pieces(layout, group.block_size_factor, blocks, merge) for layout in group.layouts]
 
 

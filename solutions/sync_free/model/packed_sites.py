@@ -113,6 +113,6 @@ class PackedSites:
         self.plans.bad_words.apply(self.on_device["bad_words"], logits)
 
     def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors | None:
-        """Returns the log-probabilities of the sampled tokens and of the requested ids; None if no
-        request asks for any."""
+        """Returns the log-probabilities of the sampled tokens and of the requested ids; None if the
+        step's `asked_ids` is empty."""
         return self.plans.logprobs.apply(self.on_device["logprobs"], logits, sampled)

@@ -115,8 +115,8 @@ class SeparateSites:
         self.site["bad_words"].apply_bad_words(logits, scheduled.bad_words, scheduled.past_tokens)
 
     def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors | None:
-        """Returns the log-probabilities of the sampled tokens and of the requested ids; None if no
-        request asks for any."""
+        """Returns the log-probabilities of the sampled tokens and of the requested ids; None if the
+        step's `asked_ids` is empty."""
         return self.site["logprobs"].gather_specific_token_logprobs(
             logits, self.scheduled.asked_ids, sampled
         )

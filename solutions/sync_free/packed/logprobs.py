@@ -45,7 +45,7 @@ def plan_logprobs(
 @dataclass(frozen=True)
 class LogprobsPlan:
     """The ids whose log-probabilities the rows request, before their upload. In `arrays`, which is
-    empty if no row requests any:
+    empty if `requested` is:
 
     ids      [num_ids] int32: the ids, one row after the other
     places   [num_ids] int64: where each id goes in [num_rows * width]
@@ -61,9 +61,9 @@ class LogprobsPlan:
     def apply(
         self, on_device: DeviceArrays, logits: torch.Tensor, sampled: torch.Tensor
     ) -> LogprobsTensors | None:
-        """Returns the log-probabilities of the sampled tokens and the requested ids; None if no row
-        requests any. `logits`: [num_rows, vocab_size]; `sampled`: [num_rows] integers; both on the
-        device."""
+        """Returns the log-probabilities of the sampled tokens and the requested ids; None if
+        `requested` was empty. `logits`: [num_rows, vocab_size]; `sampled`: [num_rows] integers;
+        both on the device."""
         if not self.arrays:
             return None
         ids = torch.zeros(self.num_rows, self.width, dtype=torch.int32, device=sampled.device)

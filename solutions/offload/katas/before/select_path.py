@@ -16,8 +16,8 @@ def select_path(
     paths: Mapping[str, CopyPieces],
     time_us: Callable[[str, float, int], float],
 ) -> CopyPieces:
-    """Returns a function that copies every list by the same path, chosen by the size of the largest
-    page. The measured times are ignored."""
+    """Returns a function that copies every list by the same path, chosen by the page sizes alone.
+    The measured times are ignored."""
     is_large = max(page_sizes) >= THRESHOLD_BYTES
     is_odd = any(page % 8 for page in page_sizes)
     path = "dma" if is_large or is_odd else "kernel"
