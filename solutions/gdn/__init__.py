@@ -68,9 +68,9 @@ refuse_wrong_types(globals(), __all__)
 
 
 def __getattr__(name: str) -> object:
-    """Called for a name that this package lacks. Raises ImportError, with the way to get Triton, if
-    the name needs Triton, else AttributeError. Without Triton the tables of the host can be
-    imported, and the katas without kernels pass."""
+    """Raises ImportError, with the way to get Triton, if `name` is missing because it needs Triton,
+    and AttributeError for any other name that this package lacks. Without Triton the tables of the
+    host can be imported, and the katas without kernels pass."""
     if name in __all__:
         raise ImportError(missing_triton(f"solutions.gdn.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

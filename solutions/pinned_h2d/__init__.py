@@ -50,9 +50,9 @@ refuse_wrong_types(globals(), {*__all__} - {"TritonAttentionMetadata"})
 
 
 def __getattr__(name: str) -> object:
-    """Called for a name that this package lacks. Raises ImportError, with the way to get Triton, if
-    the name needs Triton, else AttributeError. Without Triton all but the attention can be
-    imported, and the katas pass."""
+    """Raises ImportError, with the way to get Triton, if `name` is missing because it needs Triton,
+    and AttributeError for any other name that this package lacks. Without Triton all but the
+    attention can be imported, and the katas pass."""
     if name in __all__:
         raise ImportError(missing_triton(f"solutions.pinned_h2d.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

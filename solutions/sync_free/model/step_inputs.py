@@ -31,8 +31,8 @@ class SiteInputs:
 
     arrays: HostArrays
     recounted: np.ndarray
-    """int64 [n] rows of requests that have just arrived or moved to this row, whose tokens are
-    counted again."""
+    """int64 row numbers of the requests that have just arrived or moved to this row, whose tokens
+    are counted again."""
 
     def write_new_tokens(self, on_device: DeviceArrays, tables: RequestTables) -> None:
         """Writes the latest token of each request that didn't just arrive to the table of tokens,
