@@ -37,9 +37,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Raises ImportError for an exported name, and AttributeError for any other. It is called for
-    exported names only where Triton is missing, so that the capstone kata can still be imported,
-    and passes."""
+    """Raises ImportError for an exported name, which is missing only without Triton, so that the
+    capstone kata can still be imported, and AttributeError for any other name."""
     if name in __all__:
         raise ImportError(missing_triton(f"solutions.engine.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

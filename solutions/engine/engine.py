@@ -1,5 +1,4 @@
-"""The engine itself: takes requests and returns tokens, with many requests together in each
-step."""
+"""The engine: takes requests and returns tokens, with many requests together in each step."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class Engine(CheckpointEngine):
         self._is_torn = False
         """True while the state is being changed, and after a change that stopped halfway."""
         self._names = map(str, itertools.count())
-        """An iterator over ids for new requests: "0", "1" and so on. A generator would not do: an
-        interruption inside it ends it."""
+        """Ids for new requests. A generator would not do: an interruption inside it ends it."""
         self.num_drafted = self.num_accepted = 0
         """Numbers of tokens that speculation drafted, and of those that were accepted."""
 
@@ -112,9 +110,8 @@ class Engine(CheckpointEngine):
         return request_id
 
     def step(self) -> list[RequestOutput]:
-        """Queues one step, and returns the outputs of requests that have ended and were not
-        reported yet. The host waits for the device only to read tokens, or if it can queue
-        nothing."""
+        """Queues one step, and returns the outputs of requests that ended since the last report.
+        The host waits for the device only to read tokens, or if it can queue nothing."""
         self.step_quietly()
         return self._report()
 
@@ -179,9 +176,8 @@ class Engine(CheckpointEngine):
         return step
 
     def _schedule_after_a_transfer(self) -> list[ScheduledRequest]:
-        """Waits for transfers until a step can be scheduled, and returns that step; empty if no
-        transfer is left. Call it if requests lack only blocks that transfers hold, or a prefix that
-        is being loaded."""
+        """Waits for transfers until a step can be scheduled, and returns it: for requests that lack
+        only blocks held by transfers, or a prefix in flight. Empty if no transfer is left."""
         step: list[ScheduledRequest] = []
         while not step and self.offloader and self.offloader.is_busy and self._requests:
             self.offloader.wait_for_one()
@@ -194,8 +190,7 @@ class Engine(CheckpointEngine):
         self.scheduler.end_loads()
 
     def _rows_of_all(self, batch: StepBatch | None) -> int:
-        """Returns the number of rows that all ranks pad a decode step to; 0 without other ranks,
-        and if one of the ranks runs its step eagerly."""
+        """Returns the rows to which all ranks pad a decode step; 0 if a rank is eager or alone."""
         if self.ranks is None:
             return 0
         return self.ranks.rows_of_all(batch, self.runner.capture_sizes, self._is_busy)
@@ -245,8 +240,7 @@ class Engine(CheckpointEngine):
             return outputs
 
     def run(self) -> list[RequestOutput]:
-        """Steps until no rank has work and no transfer is in flight. Returns the outputs of this
-        rank's requests that have ended."""
+        """Steps until all ranks and transfers are done. Returns the outputs of this rank."""
         self._run_quietly()
         return self._report()
 
@@ -271,8 +265,7 @@ class Engine(CheckpointEngine):
         """Returns the tokens that follow each prompt of text: `n` answers for each, one after the
         other, with seeds that count up if a seed is given. Serves all prompts or, with the errors
         of `add_request` or ValueError for `n` below 1, none. The next `step` reports other requests
-        that ended meanwhile. A call that raises or is interrupted leaves none of its requests
-        behind."""
+        that ended meanwhile. A call that raises or is interrupted leaves no request of its own."""
         sampling = SamplingParams() if sampling is None else sampling
         if not is_integer(n) or n < 1:
             raise ValueError(f"n is {shown(n)}: ask for at least 1 answer")
@@ -291,9 +284,8 @@ class Engine(CheckpointEngine):
     def serve_unreported(
         self, prompt: Sequence[int], sampling: SamplingParams, requests: list[Request]
     ) -> None:
-        """Adds a request whose answer the caller reads from the Request, and appends that to
-        `requests` first. Steps compute the answer; `step` and `run` don't report it, and `forget`
-        cancels it."""
+        """Adds a request whose answer the caller reads from the Request, which is appended to
+        `requests` first. `step` and `run` don't report it, and `forget` cancels it."""
         request = self._unreported_request(prompt, sampling)
         requests.append(request)
         self._serve([request])

@@ -29,9 +29,8 @@ ROWS_TOGETHER = 8
 
 
 class EngineRunner:
-    """A runner of steps on the device, in graphs or eagerly. It captures all graphs when it is
-    made: a decode step for each of `capture_sizes`, a step of any requests for each of
-    `prefill_sizes`. The caches belong to the model, and outlive the runner."""
+    """A runner of steps on the device. It first captures its graphs: a decode step for each of
+    `capture_sizes`, a step of any requests for each of `prefill_sizes`. The caches outlive it."""
 
     def __init__(self, model: Model, seams: Seams) -> None:
         config = model.config

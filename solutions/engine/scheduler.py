@@ -40,8 +40,7 @@ class Scheduler:
         self.waiting.append(request)
 
     def schedule(self) -> list[ScheduledRequest]:
-        """Returns the requests of the next step, each with the positions of the tokens to compute;
-        empty if no request can go on now."""
+        """Returns the next step: requests and their tokens; empty if no request can go on."""
         step: list[ScheduledRequest] = []
         unsure: list[Request] = []
         budget, blocks_ran_out = self.limits.max_num_batched_tokens, False
@@ -115,8 +114,7 @@ class Scheduler:
         self.waiting, self.loading, self.running = deque(requests), [], []
 
     def finish(self, request: Request) -> None:
-        """Removes the request from its queue, and releases all that it holds. If a load still
-        writes to its blocks, `end_loads` releases them."""
+        """Releases all that the request holds; blocks that a load writes to, once it has ended."""
         if request.status is Status.WAITING:
             self.waiting.remove(request)
         if request.status is Status.RUNNING:
@@ -126,8 +124,7 @@ class Scheduler:
         self._without_host.discard(request)
 
     def end_loads(self) -> None:
-        """Makes requests run whose prefix has arrived, or has them wait again if the load failed.
-        Releases the blocks of requests that ended meanwhile."""
+        """Runs requests whose prefix arrived; those whose load failed wait again."""
         if self.offloader is None:
             return
         for load, error in self.offloader.finished_loads():
@@ -172,15 +169,13 @@ class Scheduler:
         return max(self.limits.pages_of(self._reach(request, end)) - len(request.blocks), 0)
 
     def _reach(self, request: Request, end: int) -> int:
-        """Returns how many tokens of the request may be in the cache after a step that computes
-        them up to `end`: drafts are included."""
+        """Returns how many tokens, drafts included, the cache may hold after a step to `end`."""
         if end < request.num_tokens or not self.config.num_drafts:
             return end
         return min(end + request.num_unsure + self.config.num_drafts, request.most_tokens)
 
     def _advance(self, request: Request, end: int, step: list[ScheduledRequest]) -> int:
-        """Adds the request's tokens up to `end` to the step, and allocates blocks for them, which
-        must be free. Returns how many tokens it added."""
+        """Adds tokens up to `end`, whose blocks must be free, and returns how many it added."""
         start = request.num_computed
         if end <= start:
             return 0
@@ -210,8 +205,7 @@ class Scheduler:
         request.status = status
 
     def _admit(self, request: Request, budget: int) -> bool:
-        """Lets a waiting request run, or load the part of its prefix that only host memory has.
-        Returns False if there is no room, or if its last token is still in flight."""
+        """Lets a waiting request run or load its prefix. Returns False if there is no room."""
         # A preempted request is admitted only once its last token has reached the host.
         if not self._free_slots or request.in_flight:
             return False
@@ -242,15 +236,13 @@ class Scheduler:
         return True
 
     def _has_room(self, prefix: Prefix, num_blocks: int) -> bool:
-        """Returns True if a request that begins with this prefix can have `num_blocks` blocks:
-        those of the prefix on the device, and free ones."""
+        """Returns True if the prefix's own blocks and the free ones suffice for `num_blocks`."""
         found = prefix.gpu_blocks
         free = self.blocks.num_free - self.blocks.num_to_take(found)
         return num_blocks - len(found) <= free
 
     def _begin(self, request: Request, prefix: Prefix) -> int:
-        """Gives the request a free slot, the blocks of its prefix that are on the device, and the
-        state after the prefix if that is there too. Returns the slot."""
+        """Returns a free slot for the request; gives it its prefix's blocks on the device."""
         self.blocks.hold(prefix.gpu_blocks)
         request.blocks = list(prefix.gpu_blocks)
         request.slot = slot = self._free_slots.pop()
@@ -273,8 +265,7 @@ class Scheduler:
         request.num_named = num_full
 
     def _store(self, request: Request, num_blocks: int, state_hash: bytes | None) -> None:
-        """Begins to copy the request's first `num_blocks` blocks to host memory, as far as that
-        lacks them, and the state of `state_hash`."""
+        """Begins to copy the state and those of the first blocks that host memory lacks."""
         if self.offloader is None:
             return
         hashes = request.hashes[:num_blocks]
