@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import json
 import os
-import random
+import resource
 import shutil
-import struct
 import subprocess
 import sys
-import time
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import CompletedProcess
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 FETCHED = ROOT / "build/outside"
 """The folder of fetched programs, which git ignores: none of them is committed."""
 
@@ -31,21 +31,27 @@ class Program:
     licence: str
     run: list[str]
     waits: list[str]
+    races: list[str] = field(default_factory=list)
     folder: str = "."
-    write: dict[str, str] = field(default_factory=dict)
+    inputs: str | None = None
     path: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
     script: str | None = None
     needs: list[str] = field(default_factory=list)
     torchrun: bool = False
+    on_cpu: dict[str, str] | bool = field(default_factory=dict)
 
     @property
     def place(self) -> Path:
-        part = "" if self.folder == "." else "-" + self.folder.replace("/", "+")
-        return FETCHED / self.source.replace("/", "+") / (self.commit[:12] + part)
+        return FETCHED / self.source.replace("/", "+") / self.commit[:12]
+
+    @property
+    def is_package(self) -> bool:
+        return self.source == "PyPI"
 
     @property
     def is_fetched(self) -> bool:
-        return (self.place / self.folder / ("" if self.script else self.run[0])).exists()
+        return self.is_package or (self.place / self.folder).exists()
 
     @property
     def missing(self) -> list[str]:
@@ -54,9 +60,11 @@ class Program:
 
 
 def programs() -> list[Program]:
-    manifest = tomllib.loads((Path(__file__).parent / "manifest.toml").read_text("utf-8"))
+    manifest = tomllib.loads((HERE / "manifest.toml").read_text("utf-8"))
+    shared = manifest.pop("from")
     return [
-        Program(name=name, source=entry.pop("from"), **entry) for name, entry in manifest.items()
+        Program(name=name, **(shared[entry.pop("from")] | entry))
+        for name, entry in manifest.items()
     ]
 
 
@@ -76,8 +84,11 @@ def fetch(program: Program, mirror: Path | None = None) -> None:
         git(unfinished, "checkout", "-q", "FETCH_HEAD")
     else:
         copy_files(clone_of(program.source, mirror), program, unfinished)
-    shutil.rmtree(program.place, ignore_errors=True)
-    unfinished.rename(program.place)
+    part = "." if mirror is None else program.folder
+    shutil.rmtree(program.place / part, ignore_errors=True)
+    (program.place / part).parent.mkdir(parents=True, exist_ok=True)
+    (unfinished / part).rename(program.place / part)
+    shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def git(folder: Path, *arguments: str) -> bytes:
@@ -107,47 +118,72 @@ def clone_of(source: str, mirror: Path) -> Path:
 
 @dataclass(frozen=True)
 class Run:
-    """The result of one run under `debubble syncs --as-cuda`."""
+    """The result of one run. A run without debubble has no report.
+
+    `seconds` are those of the processor, so that they hold on a busy machine as well."""
 
     exit_code: int
     printed: str
-    findings: list[dict]
     seconds: float
+    report: dict = field(default_factory=lambda: {"findings": [], "races": []})
+
+    def differs(self, program: Program) -> list[str]:
+        """Returns the waits of the manifest that no finding names, and the races that only one of
+        the manifest and the report has."""
+        named = {
+            line["code"]
+            for found in self.report["findings"]
+            for line in (found, *(found["inside"] or ()))
+        }
+        races = {race["first"]["code"] for race in self.report["races"]}
+        return [line for line in program.waits if line not in named] + [*races ^ {*program.races}]
 
 
-def run(program: Program, report: Path) -> Run:
-    """Runs a fetched program unchanged, and writes the findings to `report` as JSON."""
-    folder = program.place / program.folder
-    for name, made_of in program.write.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(made(made_of))
+def prepare(program: Program) -> None:
+    """Makes the files that a fetched program would download."""
+    (program.place / program.folder).mkdir(parents=True, exist_ok=True)
+    if program.inputs:
+        command = [sys.executable, str(HERE / "inputs.py"), program.inputs]
+        start(program, command).check_returncode()
+
+
+def start(program: Program, command: list[str], **variables: str) -> CompletedProcess[str]:
+    """Runs a command in the program's folder, on one core, for at most 600 seconds."""
     path = [str(ROOT), *(str(program.place / each) for each in program.path)]
     path += filter(None, [os.environ.get("PYTHONPATH")])
-    command = ["-m", "debubble", "syncs", "--as-cuda", "--json", str(report), "--"]
-    command += [str(Path(__file__).parent / program.script)] if program.script else []
-    command += program.run
-    if program.torchrun:
-        command = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=1", *command]
-    start = time.perf_counter()
-    finished = subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+    variables |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)}
+    return subprocess.run(
+        ["timeout", "600", *command],
+        cwd=program.place / program.folder,
+        env=os.environ | variables | program.environment,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=900,
         check=False,
     )
-    seconds = round(time.perf_counter() - start, 1)
-    findings = json.loads(report.read_text())["findings"] if report.exists() else []
-    return Run(finished.returncode, finished.stdout, findings, seconds)
 
 
-def made(made_of: str) -> bytes:
-    """Returns data from a seed: "uint16 N below M" as numbers, "words N below M" as a text."""
-    kind, count, _, below = made_of.split()
-    numbers = [random.Random(made_of).randrange(int(below)) for _ in range(int(count))]
-    if kind == "uint16":
-        return struct.pack(f"<{len(numbers)}H", *numbers)
-    return " ".join(f"word{number}" for number in numbers).encode()
+def run(program: Program, report: Path | None) -> Run:
+    """Runs a prepared program unchanged: under `debubble syncs --as-cuda`, which writes its report
+    to `report` as JSON, or without debubble on the CPU for None."""
+    command = [str(HERE / program.script)] if program.script else []
+    command += program.run
+    if report:
+        command = ["-m", "debubble", "syncs", "--as-cuda", "--json", str(report), *command]
+    else:
+        command = [dict(program.on_cpu or {}).get(part, part) for part in command]
+    if program.torchrun:
+        command = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=1", *command]
+    before = processor_seconds()
+    variables = {} if report else {"CUDA_VISIBLE_DEVICES": ""}
+    finished = start(program, [sys.executable, *filter(None, command)], **variables)
+    ran = Run(finished.returncode, finished.stdout, processor_seconds() - before)
+    has_report = report is not None and report.exists()
+    return replace(ran, report=json.loads(report.read_text())) if has_report else ran
+
+
+def processor_seconds() -> float:
+    """Returns the user and system seconds of all processes that this process has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
