@@ -48,8 +48,8 @@ def _refuse(sentence: str) -> NoReturn:
 
 app = typer.Typer(
     cls=_Commands,
-    help="Katas and instruments of the workbook about keeping a GPU busy. Alone it says where you "
-    "are and what is next.",
+    help="Katas and instruments of the workbook about keeping a GPU busy. Without a command: where "
+    "you are, and what comes next.",
     pretty_exceptions_enable=False,
 )
 LEARNING, TEACHING = "Learn", "Teach"
@@ -72,12 +72,14 @@ KataName = Annotated[
     str | None,
     typer.Argument(
         metavar="[KATA]",
-        help="Its name or how that begins, its file, or a chapter; default: the current one.",
+        help="Its name or the start of it, its file, or a chapter; default: the current kata.",
         show_default=False,
         autocompletion=_kata_names,
     ),
 ]
-Spoil = Annotated[bool, typer.Option("--spoil", help="Before you have solved it, too.")]
+Spoil = Annotated[
+    bool, typer.Option("--spoil", help="Show it even if you have not solved the kata.")
+]
 OnDevice = Annotated[Device, typer.Option(help="The accelerator to run on.")]
 
 
@@ -97,7 +99,7 @@ def main(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Say which this is."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
@@ -141,7 +143,7 @@ def watch(kata: KataName = None, device: OnDevice = Device.auto) -> None:
 @app.command(rich_help_panel=LEARNING)
 def hint(
     kata: KataName = None,
-    step: Annotated[int | None, typer.Option(help="This step, again or at once.")] = None,
+    step: Annotated[int | None, typer.Option(help="Show this step, not the next one.")] = None,
 ) -> None:
     """Show a hint: one more step each time."""
     from .commands.learning.hint import hint
@@ -152,7 +154,9 @@ def hint(
 @app.command("open", rich_help_panel=LEARNING)
 def open_(
     kata: KataName = None,
-    chapter: Annotated[bool, typer.Option("--chapter", help="Its chapter, in JupyterLab.")] = False,
+    chapter: Annotated[
+        bool, typer.Option("--chapter", help="Open its chapter in JupyterLab.")
+    ] = False,
 ) -> None:
     """Open a kata in $EDITOR, or its chapter in JupyterLab."""
     from .commands.learning.open_file import open_file
@@ -171,7 +175,7 @@ def chapters() -> None:
 @app.command(rich_help_panel=LEARNING)
 def reset(
     kata: KataName = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")] = False,
 ) -> None:
     """Restore a kata's exercise. Shows your edits, asks first, and saves them in a .bak file."""
     from .commands.learning.reset import reset
@@ -205,10 +209,10 @@ def diff(kata: KataName = None, spoil: Spoil = False) -> None:
 
 @app.command(rich_help_panel=LEARNING)
 def progress(
-    json: Annotated[bool, typer.Option("--json", help="As one object, for a program.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     show_as: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Your name on a workshop's board; '' for none."),
+        typer.Option(metavar="NAME", help="Show this name on a workshop's board; '' for none."),
     ] = None,
 ) -> None:
     """Show your progress. No code of yours is run."""
@@ -222,11 +226,11 @@ def progress(
 
 @app.command(rich_help_panel=TEACHING)
 def board(
-    folder: Annotated[Path, typer.Argument(help="In which the learners' folders lie.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of the learners' folders.")],
     port: Annotated[int, typer.Option(help="The first port to try.", min=1, max=65_000)] = 8890,
-    address: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    address: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     keep: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Remember there what was revealed.")
+        Path | None, typer.Option(metavar="FILE", help="Save revealed answers in FILE.")
     ] = None,
 ) -> None:
     """Show the progress of a group live, from their progress files: no learner's code is run."""
@@ -250,12 +254,13 @@ def calibrate(
         typer.Option(
             "--output",
             "-o",
-            help="The cost model's file; default: assets/calibration/ of a checkout, else here.",
+            help="The file of the cost model; default: in assets/calibration/ of a checkout, else "
+            "in this folder.",
         ),
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(metavar="PART", help="Measure one part: cost, or another calibration's name."),
+        typer.Option(metavar="PART", help="Measure only this part: cost, or another calibration."),
     ] = None,
 ) -> None:
     """Measure this GPU: the cost model that sim is modelled on, then all other calibrations."""
@@ -266,12 +271,14 @@ def calibrate(
 
 @app.command(rich_help_panel=LOOKING)
 def trace(
-    file: Annotated[Path, typer.Argument(help="A timeline that was saved as JSON.")],
+    file: Annotated[Path, typer.Argument(help="A timeline, saved as JSON.")],
     perfetto: Annotated[
         Path | None,
-        typer.Option(help="Write Perfetto JSON there, and print nothing of the timeline."),
+        typer.Option(help="Write Perfetto JSON to this file, and print no timeline."),
     ] = None,
-    width: Annotated[int | None, typer.Option(help="Columns to draw in.", min=40)] = None,
+    width: Annotated[
+        int | None, typer.Option(help="The width to draw in, in columns.", min=40)
+    ] = None,
 ) -> None:
     """Print a saved timeline as text, or turn it into a trace for ui.perfetto.dev."""
     from .commands.trace import trace
@@ -281,51 +288,57 @@ def trace(
 
 @app.command(rich_help_panel=LOOKING, context_settings={"allow_interspersed_args": False})
 def syncs(
-    script: Annotated[str, typer.Argument(help="A Python script, or with -m a module.")],
+    script: Annotated[str, typer.Argument(help="A Python script, or a module with -m.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGUMENT", help="What it is given.")
+        list[str] | None, typer.Argument(metavar="ARGUMENT", help="An argument of the script.")
     ] = None,
     module: Annotated[
         bool, typer.Option("-m", help="SCRIPT is a module, as for `python -m`.")
     ] = False,
     as_cuda: Annotated[
-        bool, typer.Option("--as-cuda", help='Run on sim what says "cuda": no GPU is needed.')
+        bool, typer.Option("--as-cuda", help='Run code for "cuda" on sim: no GPU is needed.')
     ] = False,
     device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
     stack: Annotated[
-        bool, typer.Option("--stack", help="Show every line of a library on the way to a wait.")
+        bool, typer.Option("--stack", help="Show every library line between your line and a wait.")
     ] = False,
     include: Annotated[
         list[str] | None,
-        typer.Option(metavar="PACKAGE", help="Take this installed package for your own code."),
+        typer.Option(metavar="PACKAGE", help="Treat this installed package as your own code."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with status 1 if a wait is not allowed.")
+        bool,
+        typer.Option(
+            "--check", help="Exit with status 1 for a race, or a wait that is not allowed."
+        ),
     ] = False,
     baseline: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Exit with status 1 only for what this file of --json lacks."
+            metavar="FILE",
+            help="Exit with status 1 only for findings that are not in FILE, from --json.",
         ),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the findings there as JSON.")
+        Path | None, typer.Option(metavar="FILE", help="Write the findings to FILE as JSON.")
     ] = None,
     sarif: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write them there as SARIF.")
+        Path | None, typer.Option(metavar="FILE", help="Write the findings to FILE as SARIF.")
     ] = None,
     github: Annotated[
-        bool, typer.Option("--github", help="Print them as annotations of a GitHub Action.")
+        bool, typer.Option("--github", help="Print the findings as GitHub Actions annotations.")
     ] = False,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the timeline there.")
+        Path | None, typer.Option(metavar="FILE", help="Save the timeline to FILE.")
     ] = None,
     most_calls: Annotated[
-        int, typer.Option(help="Calls of PyTorch to record at most.", min=1)
+        int, typer.Option(help="The most PyTorch calls to record.", min=1)
     ] = MOST_CALLS,
     skip: Annotated[
         int,
-        typer.Option(metavar="PASSES", help="Passes of the script's loop that are set-up.", min=0),
+        typer.Option(
+            metavar="PASSES", help="Passes of the script's loop that count as set-up.", min=0
+        ),
     ] = 1,
 ) -> None:
     """Run a script, and list the lines at which the host waits for the GPU."""
@@ -352,9 +365,7 @@ def syncs(
 @app.command(rich_help_panel=LEARNING)
 def lesson(
     system: Annotated[str, typer.Argument(help="A folder of solutions/, such as gdn.")],
-    site: Annotated[
-        str | None, typer.Argument(help="One of its places, where it has several.")
-    ] = None,
+    site: Annotated[str | None, typer.Argument(help="One of its sites, if it has several.")] = None,
 ) -> None:
     """Show what a system changed, before against after, and why it is faster."""
     from .commands.lesson import lesson
@@ -365,7 +376,7 @@ def lesson(
 @app.command(rich_help_panel=MAKING)
 def check(
     katas: Annotated[
-        list[str] | None, typer.Argument(help="Only these katas; all of them by default.")
+        list[str] | None, typer.Argument(help="Only these katas; default: all.")
     ] = None,
     device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
     write_stubs: Annotated[
@@ -373,7 +384,7 @@ def check(
         typer.Option(help="Write missing and outdated stubs, and prove only the katas named."),
     ] = False,
     pristine: Annotated[
-        bool, typer.Option(help="A stub that was edited is a failure, and not a learner's work.")
+        bool, typer.Option(help="Count an edited stub as a failure, not as a learner's work.")
     ] = False,
     mutants: Annotated[
         bool,

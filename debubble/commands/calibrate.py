@@ -58,7 +58,7 @@ def measure_cost(gpu: Accelerator, console: Console, output: Path | None) -> Non
     from .calibration.calibration import cost_model
 
     if not gpu.has_copy_batch:
-        console.print("There is no batch copy here: a loop of single copies is measured for it.")
+        console.print("There is no batch copy here: a loop of single copies is measured instead.")
     title = f"{gpu.description}: microseconds, bytes, or units a microsecond"
     table = Table("constant", "measured", title=title)
     constants: dict[str, float] = {}

@@ -115,7 +115,7 @@ def sims_times(gpu: str) -> str:
     if modelled == gpu:
         return "modelled on this GPU"
     if (CALIBRATIONS / f"{slug(gpu)}.json").exists():
-        return f"modelled on {modelled}, and with {VARIABLE}={slug(gpu)} on this GPU"
+        return f"modelled on {modelled}; {VARIABLE}={slug(gpu)} models them on this GPU"
     return f"modelled on {modelled}, not on this GPU: `debubble calibrate --only cost` measures it"
 
 
@@ -143,7 +143,7 @@ def torch() -> str:
     except PyTorchNeeded:
         return installed("torch") or "not installed"
     if newer_than_seen(version):
-        return f"{version}, which is newer than {SEEN[-1]}, the newest that debubble was tried with"
+        return f"{version}, newer than {SEEN[-1]}, the newest that debubble was tested with"
     return version
 
 

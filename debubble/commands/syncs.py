@@ -111,15 +111,15 @@ def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
 
 NOTHING_RAN = 2
 ON_SIM = (
-    'This run is on sim, which sees nothing of what a script does on "cuda" or on the CPU: '
-    '`debubble syncs --as-cuda` takes "cuda" for sim, and with debubble.accelerator().device a '
-    "script runs on sim and on a GPU."
+    'This run is on sim, which does not see what a script does on "cuda" or on the CPU. '
+    '`debubble syncs --as-cuda` runs code for "cuda" on sim; a script that uses '
+    "debubble.accelerator().device runs on sim and on a GPU."
 )
 AS_CUDA = (
-    'The script never touched the device, though with --as-cuda "cuda" leads to sim: does it ask '
-    "for another device, or for an argument such as --device cuda?"
+    'The script never used the device, although --as-cuda runs code for "cuda" on sim: does it '
+    "choose another device, or need an argument such as --device cuda?"
 )
-ON_CUDA = "The script never touched the GPU: does it ask for an argument such as --device cuda?"
+ON_CUDA = "The script never used the GPU: does it need an argument such as --device cuda?"
 
 
 def _advice(

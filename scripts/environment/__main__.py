@@ -64,7 +64,7 @@ def make(where: places.Places, torch: Torch, extra: str) -> None:
         if not where.may_write_base():
             raise Failure(
                 f"{where.base} lacks what this checkout asks for ({extra}), and is not yours to "
-                f"change: ask whoever made it to run `VENV={where.base} make install` with this "
+                f"change: ask its owner to run `VENV={where.base} make install` with this "
                 "version, or make your own in another folder"
             )
         with where.alone():

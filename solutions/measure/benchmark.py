@@ -100,8 +100,8 @@ class Benchmark(Generic[Preset, Cost]):
     """A function from (accelerator, preset, runs, advance) to costs by kind of step and variant; it
     calls `advance` as often as `measure_step` does."""
     measured_steps: int
-    """How many steps `measure` measures: kinds of step times variants. The progress bar needs
-    it."""
+    """Number of steps that `measure` measures, for its progress bar: kinds of step times
+    variants."""
     columns: Mapping[str, Callable[[Cost], str]]
     """The table's columns after those that all benchmarks have: the cell of a cost, by heading."""
     timelines: Callable[[Accelerator], Iterator[tuple[str, debubble.Timeline]]]

@@ -31,7 +31,7 @@ x.tolist()  # waits
 done = True
 """
 LINES = SCRIPT.splitlines()
-NO_VERDICT = ("No host syncs", "never waited", "--device cuda", "never touched")
+NO_VERDICT = ("No host syncs", "never waited", "--device cuda", "never used")
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ def test_the_scripts_own_failure_comes_before_check(run):
 def test_a_script_for_cuda_is_told_what_to_do_on_sim(run):
     result = run("import torch\ntorch.ones(3, device='cuda')")
     assert result.exit_code == 1
-    assert "`debubble syncs --as-cuda` takes" in result.stderr
+    assert "`debubble syncs --as-cuda` runs" in result.stderr
 
 
 def test_the_findings_and_the_timeline_can_be_kept(run, tmp_path):

@@ -141,7 +141,7 @@ def test_a_name_becomes_one_to_log_in_by(written, name):
         ("Ada\nGrace\n\nada # again\n", "lines 1 and 4: both are 'ada' to log in by"),
         ("Ada\n!!!\n", "line 2: '!!!' has no letter of a to z"),
         ("# nobody\n\n", "has no names"),
-        ("Teacher\n", "line 1: 'teacher' is whoever teaches"),
+        ("Teacher\n", "line 1: 'teacher' is the teacher"),
     ],
 )
 def test_a_list_that_cannot_be_meant_is_refused_with_its_line(tmp_path, text, said):

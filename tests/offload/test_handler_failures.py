@@ -192,7 +192,7 @@ def test_a_transfer_that_failed_halfway_keeps_its_descriptors_until_that_half_is
     handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=swap)
     with closed_gate(accelerator):
         handler.transfer_async(0, *case.blocks(2))
-        assert handler.get_finished() == [], "its first half is under way"
+        assert handler.get_finished() == [], "its first half is in flight"
         handler.transfer_async(1, *case.blocks(2))
         assert handler.pool.num_buffers == 2
     accelerator.synchronize()

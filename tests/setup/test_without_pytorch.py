@@ -215,7 +215,7 @@ def test_a_newer_pytorch_than_any_seen_is_said_by_the_doctor_and_no_error(monkey
     newer = SimpleNamespace(__version__="99.0.1+cu999")
     monkeypatch.setattr(doctor, "need_pytorch", lambda what: newer)
     assert doctor.torch() == (
-        f"99.0.1+cu999, which is newer than {SEEN[-1]}, the newest that debubble was tried with"
+        f"99.0.1+cu999, newer than {SEEN[-1]}, the newest that debubble was tested with"
     )
 
 

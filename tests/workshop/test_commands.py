@@ -24,7 +24,7 @@ def debubble(workbook, monkeypatch):
 def test_reset_says_when_there_is_nothing_to_do(debubble):
     result = debubble("reset", "add_up")
     assert (result.exit_code, result.output) == (
-        0, "katas/tiny/add_up.py is as it was: nothing to reset.\n"
+        0, "katas/tiny/add_up.py has no edits: nothing to reset.\n"
     )  # fmt: skip
 
 

@@ -156,7 +156,7 @@ def ours_changed(debubble, workbook):
 def test_update_brings_our_changes_and_keeps_theirs(debubble, workbook, ours_changed):
     workbook.edit(COPY, "        counter.append(number)\n", "")
     result = debubble("update")
-    assert result.exit_code == 0 and "has our changes; as it was before it is in" in result.output
+    assert result.exit_code == 0 and "has our changes; your earlier version is in" in result.output
     text = (workbook.root / COPY).read_text()
     assert "and count nothing" in text and "int(total)" in text and "append(" not in text
     assert "without counting" in (workbook.root / f"{COPY}.bak").read_text()
@@ -174,7 +174,7 @@ def test_update_brings_our_changes_and_keeps_theirs(debubble, workbook, ours_cha
 def test_update_asks_where_both_changed(debubble, workbook, ours_changed, answer, there, gone):
     workbook.edit(COPY, "return total", "return sum(numbers)")
     output = debubble("update", input=f"{answer}\n").output
-    assert "you and we have changed the same lines" in output
+    assert "you and we changed the same lines" in output
     text = (workbook.root / COPY).read_text()
     assert all(words in text for words in there) and not any(words in text for words in gone)
 
@@ -184,7 +184,7 @@ def test_update_without_an_answer_changes_nothing(debubble, workbook, ours_chang
     before = (workbook.root / COPY).read_text()
     result = debubble("update")
     assert (
-        result.exit_code == 1 and f"{COPY} is as it was: `debubble update add_up`" in result.output
+        result.exit_code == 1 and f"{COPY} is unchanged: `debubble update add_up`" in result.output
     )
     assert (workbook.root / COPY).read_text() == before
     assert not (workbook.root / f"{COPY}.bak").exists()
@@ -249,7 +249,7 @@ def test_the_commands_of_a_learner_need_no_torch(debubble, workbook):
 def test_a_hint_that_cannot_be_counted_says_how_to_get_the_next(debubble, workbook):
     workbook.write("my", "a file in its place")
     said = debubble("hint").output
-    assert "Not remembered" in said and "`debubble hint add_up --step 2` says more" in said
+    assert "Not recorded" in said and "`debubble hint add_up --step 2` shows the next" in said
     assert "Hint 2 of 3" in debubble("hint", "add_up", "--step", "2").output
 
 

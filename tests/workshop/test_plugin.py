@@ -334,7 +334,7 @@ def test_a_run_that_cannot_be_remembered_says_so(run, workbook):
     workbook.edit_stub("total = 0", "total = 1")
     workbook.write("my", "a file")
     text = run()
-    assert "This run is not remembered: my/progress.jsonl can't be" in text
+    assert "This run is not recorded: my/progress.jsonl can't be" in text
     assert "INTERNALERROR" not in text
 
 

@@ -31,7 +31,7 @@ def read_names(path: Path, *, host_users: bool = False) -> list[str]:
         if not name:
             raise Refusal(f"{path}, line {number}: {written!r} has no letter of a to z in it")
         if name == TEACHER:
-            raise Refusal(f"{path}, line {number}: {TEACHER!r} is whoever teaches: name a learner")
+            raise Refusal(f"{path}, line {number}: {TEACHER!r} is the teacher: name a learner")
         if name in found:
             raise Refusal(
                 f"{path}, lines {found[name]} and {number}: both are {name!r} to log in by: tell "

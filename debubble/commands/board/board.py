@@ -40,7 +40,7 @@ def board(folder: Path, port: int, address: str, kept: Path | None) -> None:
         found = _listen(server, port, address)
         shown = f"[{address}]" if ":" in address else address
         typer.echo(f"The board of {folder}, to show:  http://{shown}:{found}/")
-        typer.echo(f"For who teaches:  http://{shown}:{found}/#teacher={token}")
+        typer.echo(f"For the teacher:  http://{shown}:{found}/#teacher={token}")
         typer.echo("Ctrl-C ends it.")
         await asyncio.Event().wait()
 

@@ -52,7 +52,7 @@ function showStops(data) {
 function histogram(prediction, teaches) {
   const figure = document.createElement("figure");
   const caption = element("figcaption", `${prediction.chapter} ${prediction.question}`);
-  figure.append(caption, element("div", `${prediction.count} have said something.`));
+  figure.append(caption, element("div", `Predictions: ${prediction.count}`));
   const most = Math.max(1, ...prediction.said.map(([, count]) => count));
   for (const [words, count] of prediction.said) {
     const bar = element("label", "", "bar");
@@ -64,9 +64,9 @@ function histogram(prediction, teaches) {
   }
   if (prediction.revealed) figure.append(element("p", `Revealed: ${prediction.answer || "see above"}`, "solved"));
   if (teaches) {
-    const button = element("button", prediction.revealed ? "Hide it again" : "Reveal to all");
+    const button = element("button", prediction.revealed ? "Hide the answer" : "Reveal to all");
     button.addEventListener("click", () => {
-      const answer = prediction.revealed ? null : window.prompt("The answer, as all are to read it:", "");
+      const answer = prediction.revealed ? null : window.prompt("The answer that all learners will read:", "");
       if (prediction.revealed || answer !== null) reveal(prediction.key, answer);
     });
     figure.append(button);
@@ -94,7 +94,7 @@ function ours() {
 async function reveal(key, answer) {
   const headers = { "X-Board": "reveal", ...ours() };
   const answered = await fetch("reveal", { method: "POST", headers, body: JSON.stringify({ key, answer }) });
-  if (!answered.ok) say("It could not be revealed.");
+  if (!answered.ok) say("The answer could not be revealed.");
   await look();
 }
 
@@ -105,7 +105,7 @@ function say(text) {
 async function look() {
   try {
     const answered = await fetch("data", { headers: ours() });
-    if (!answered.ok) throw new Error(`it answers ${answered.status}`);
+    if (!answered.ok) throw new Error(`status ${answered.status}`);
     const data = await answered.json();
     const here = data.learners.filter((learner) => learner.is_here).length;
     const [first, ...others] = data.gpu;

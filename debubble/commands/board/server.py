@@ -115,7 +115,7 @@ class RevealHandler(Handler):
         if self.request.headers.get("X-Board") != "reveal":
             raise web.HTTPError(403, "only the board's own page may reveal")
         if not self.teaches():
-            raise web.HTTPError(403, "only who teaches may reveal")
+            raise web.HTTPError(403, "only the teacher may reveal")
         try:
             asked = json.loads(self.request.body)
             key, answer = asked["key"], asked["answer"]

@@ -28,7 +28,7 @@ def hint(word: str | None, step: int | None = None) -> None:
             typer.echo(kata.hints[number - 1])
         remembered = shown[-1] <= taken or learner.remember("hint", kata, step=shown[-1])
         if shown[-1] < steps:
-            more = "debubble hint` once more"
+            command = "debubble hint"
             if not remembered:
-                more = f"debubble hint {kata.name} --step {shown[-1] + 1}`"
-            typer.secho(f"\n`{more} says more.", fg="cyan")
+                command = f"debubble hint {kata.name} --step {shown[-1] + 1}"
+            typer.secho(f"\n`{command}` shows the next step.", fg="cyan")

@@ -84,7 +84,7 @@ class Learner:
         try:
             self.progress.add(kind, kata, **about)
         except WorkshopError as error:
-            remark(f"Not remembered: {error}")
+            remark(f"Not recorded: {error}")
             return False
         return True
 

@@ -29,7 +29,7 @@ def reset(word: str | None, yes: bool) -> None:
         state = files.state(kata, file)
         path = kata.relative(file)
         if state is StubState.CURRENT:
-            typer.echo(f"{path} is as it was: nothing to reset.")
+            typer.echo(f"{path} has no edits: nothing to reset.")
             return
         if state is StubState.EDITED:
             show_edits(kata, file)
@@ -42,7 +42,7 @@ def reset(word: str | None, yes: bool) -> None:
                 learner.workspace.keep_origin(kata)
         except OSError as error:
             refuse(f"{path} can't be reset ({error.strerror or error}): nothing of yours is lost")
-        typer.secho(f"{path} is as it was.", fg="green")
+        typer.secho(f"{path} is reset.", fg="green")
         if backup is not None:
             typer.echo(f"Your version is in {kata.relative(backup)}.")
         if state is StubState.EDITED:

@@ -29,7 +29,7 @@ def update(word: str | None) -> None:
             except (WorkshopError, typer.Abort) as error:
                 waiting.append(kata)
                 place = kata.relative(learner.workspace.copy_of(kata))
-                asked = f"\n{place} is as it was: `debubble update {kata.name}` asks again."
+                asked = f"\n{place} is unchanged: `debubble update {kata.name}` asks again."
                 remark(str(error) or asked)
     if waiting:
         raise typer.Exit(1)
@@ -46,7 +46,7 @@ def _update(learner: Learner, kata: Kata) -> None:
     try:
         theirs = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise WorkshopError(f"{place} can't be read, and is as it was: {error}") from None
+        raise WorkshopError(f"{place} can't be read, and is unchanged: {error}") from None
     origin = workspace.origin_of(kata)
     parts = merge(in_common(theirs, ours) if origin is None else origin, theirs, ours)
     text = "".join(line for part in parts for line in _chosen(part, place))
@@ -55,7 +55,7 @@ def _update(learner: Learner, kata: Kata) -> None:
             backup = free_backup(path)
             write_whole(backup, theirs.encode())
             write_whole(path, text.encode())
-            typer.echo(f"{place} has our changes; as it was before it is in {backup.name}.")
+            typer.echo(f"{place} has our changes; your earlier version is in {backup.name}.")
         workspace.keep_origin(kata)
     except OSError as error:
         raise cannot_write(place, error) from None
@@ -64,7 +64,7 @@ def _update(learner: Learner, kata: Kata) -> None:
 def _chosen(part: Lines | Both, place: str) -> Lines:
     if not isinstance(part, Both):
         return part
-    typer.secho(f"\n{place}: you and we have changed the same lines.", bold=True)
+    typer.secho(f"\n{place}: you and we changed the same lines.", bold=True)
     for sign, colour, lines in (("yours", "red", part.theirs), ("ours", "green", part.ours)):
         typer.secho(sign, dim=True)
         for line in lines:

@@ -29,13 +29,13 @@ def where() -> None:
             taken = min(standing.hints + 1, len(kata.hints))
             typer.echo()
             if learner.state(kata) == "new":
-                _line("next", f"begins it: makes your copy of {kata.relative(file)}")
+                _line("next", f"makes your copy of {kata.relative(file)}")
             else:
                 _line("open", f"opens {kata.relative(file)}")
             _line("watch", "runs its tests whenever you save")
-            _line("hint", f"helps, step {taken} of {len(kata.hints)}")
+            _line("hint", f"shows hint {taken} of {len(kata.hints)}")
         _line("list", "shows all katas")
-        typer.echo("  debubble --help names the other commands.")
+        typer.echo("  debubble --help lists the other commands.")
         for sentence in learner.workspace.remarks(learner.catalogue):
             remark(sentence)
 

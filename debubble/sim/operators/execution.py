@@ -55,7 +55,7 @@ def execute(device: SimDevice, operation: Operation) -> Any:
     out = operation.call()
     actions = operation.actions(out)
     if journal is not None:
-        # Without its uses, which would keep freed memory from being given back.
+        # The uses are left out, since they would keep freed memory from being released.
         journal.append(_step(device, operation, out, actions, []))
     device.perform(actions, operation.reads, operation.writes, operation.whole, operation.chosen)
     return out

@@ -109,7 +109,7 @@ def write_scoreboard(
             if attempts:
                 progress.add_all(attempts)
         except WorkshopError as error:
-            remarks.append(f"This run is not remembered: {error}")
+            remarks.append(f"This run is not recorded: {error}")
     passed = [kata for kata, score in katas.items() if score.solved]
     now = [kata for kata in passed if course.is_tested_whole(kata, katas[kata].tests)]
     solved = before - (katas.keys() - set(passed)) | {*now}

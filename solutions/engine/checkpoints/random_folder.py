@@ -20,7 +20,7 @@ from .folder import INDEX
 SHARD = 5_000_000_000
 """The most bytes of a file of weights, as on Hugging Face's hub."""
 BLOCK = 1 << 24
-"""How many random numbers are drawn; all weights are cut from them."""
+"""Number of random numbers to draw; all weights are cut from them."""
 NAMES = {torch.bfloat16: "BF16", torch.float32: "F32"}
 
 _LLAMA = {

@@ -102,7 +102,7 @@ class Offloader:
 
     @property
     def loads_under_way(self) -> int:
-        """How many loads have begun and are not reported by `finished_loads` yet."""
+        """Number of loads that have begun and that `finished_loads` has not reported yet."""
         return len(self._loads)
 
     @property

@@ -14,7 +14,7 @@ from debubble.accelerator import Work, launch
 from .wishes import WIDTH
 
 TILE = 8192
-"""How many logits a program processes together: of one row, or of several short ones."""
+"""Number of logits that a program processes at once, from one row or from several short rows."""
 
 
 class CountTables(NamedTuple):

@@ -18,7 +18,7 @@ NO_DRAFT = -1
 LONGEST = 4
 """The longest n-gram that is compared: longer ones would seldom find a different match."""
 TILE = 1024
-"""How many positions a program compares together."""
+"""Number of positions that a program compares at once."""
 
 
 def propose(

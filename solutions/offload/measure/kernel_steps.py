@@ -61,7 +61,7 @@ STEPS: dict[str, Copy] = {
     "whole pieces, 12 programs": by_pieces(12),
     "a list of chunks": by_chunks(12, num_stages=1, vectors=False),
     "16 bytes at a time": by_chunks(12, num_stages=1, vectors=True),
-    "3 chunks under way": by_chunks(12, num_stages=3, vectors=True),
+    "3 chunks in flight": by_chunks(12, num_stages=3, vectors=True),
     "and 64 programs": by_chunks(64, num_stages=3, vectors=True),
 }
 

@@ -17,7 +17,7 @@ export class Search {
     this.count = add(parent, "span", { class: "found" });
   }
 
-  /** Anew, in the recording that is asked now. */
+  /** Searches again, in the recording that is active now. */
   look() {
     const words = this.field.value.trim();
     const recording = this.view.asked;
