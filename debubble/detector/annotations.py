@@ -14,7 +14,7 @@ from .findings import RACES, WORDS, Finding
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ESCAPED = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-NOT_RUN = "what did not run because of that is not among the results."
+NOT_RUN = "code that did not run because of that is not among the results."
 IN_A_PROPERTY = {**ESCAPED, ":": "%3A", ",": "%2C"}
 
 

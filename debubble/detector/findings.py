@@ -127,35 +127,35 @@ def find(timeline: TimelineData, steps: Steps | None = None) -> list[Finding]:
 WORDS: dict[HoldKind, tuple[str, str]] = {
     "value": (
         "a value",
-        "a number of the device's is needed on the host: .item(), a branch, a print, a slice "
-        "bound, the size of a mask. Keep it on the device, or know it on the CPU beforehand.",
+        "the host needs a number from the device: .item(), a branch, a print, a slice bound, the "
+        "size of a mask. Keep the number on the device, or compute it on the CPU beforehand.",
     ),
     "download": (
         "a download",
         ".cpu(), .tolist(), a copy to the host that blocks. Copy into pinned memory with "
-        "non_blocking=True, and read it behind an event, later.",
+        "non_blocking=True, record an event, and read the memory after the event.",
     ),
     "pageable_download": (
         "a pageable download",
         "a copy into pageable memory keeps the host until the device is done, even with "
-        "non_blocking=True. Copy into pinned memory, and read it behind an event.",
+        "non_blocking=True. Copy into pinned memory, record an event, and read the memory after "
+        "the event.",
     ),
     "pageable_upload": (
         "a pageable upload",
         "torch.tensor(..., device=), .to(device), a list or a number as an index or a value. Fill "
-        "pinned, contiguous memory and copy it with non_blocking=True; neither does without the "
-        "other.",
+        "pinned, contiguous memory and copy it with non_blocking=True: one alone does not help.",
     ),
     "staged_upload": (
         "a staged upload",
-        "non_blocking=True from memory that is pageable: the driver copies the bytes aside first, "
-        "and above 2 MiB waits for the stream. Fill pinned, contiguous memory instead.",
+        "non_blocking=True from pageable memory: the driver first copies the bytes to a staging "
+        "buffer, and above 2 MiB waits for the stream. Fill pinned, contiguous memory instead.",
     ),
     "pinned_upload": (
         "a pinned upload",
         "the memory is pinned, and the copy still blocks: non_blocking=True is missing.",
     ),
-    "device": ("the device", "synchronize() waits for all that is queued on any stream."),
+    "device": ("the device", "synchronize() waits for everything that is queued on any stream."),
     "stream": (
         "a stream",
         "stream.synchronize(), or an operator that waits inside. wait_stream() and wait_event() "
@@ -172,10 +172,10 @@ WORDS: dict[HoldKind, tuple[str, str]] = {
 
 RACES: dict[HazardKind, str] = {
     "overwritten_in_flight": "The host writes to pinned memory that a copy still reads.",
-    "read_before_sync": "The host reads what a copy has not brought yet.",
+    "read_before_sync": "The host reads memory before the copy into it is done.",
     "graph_input_freed": "A graph is replayed on memory that was freed.",
-    "unordered_streams": "Two streams use one memory, and nothing orders them.",
+    "unordered_streams": "Two streams use the same memory, and nothing orders them.",
     "memory_reused": "Memory is given to the next tensor while another stream uses it.",
-    "undefined_order": "Several values go to one place, and which one stays is undefined.",
+    "undefined_order": "Several values are written to one place, and which one stays is undefined.",
 }
 """One sentence about each kind of race."""

@@ -349,14 +349,14 @@ OF_UPLOADS = (
     ),
     # Copies.
     Remedy(
-        "convert on the device: source.to(device, non_blocking=True).to(dtype); to convert on the "
-        "way takes fresh pageable memory",
+        "convert on the device: source.to(device, non_blocking=True).to(dtype); converting before "
+        "the upload takes new pageable memory",
         ("staged_upload",),
         call=r"\w+\(pinned(, holes)?, another dtype\)",
     ),
     Remedy(
         "make it contiguous in pinned memory (a pinned buffer of that shape, filled by copy_), or "
-        "upload all of it and slice on the device: pinned memory with holes goes by way of "
+        "upload all of it and slice on the device: a copy of memory with holes goes through "
         "pageable memory",
         (*UPLOADS, "pinned_upload"),
         call=r"\w+\(.*pinned, holes.*",
@@ -411,8 +411,8 @@ OF_UPLOADS = (
         of_steps=True,
     ),
     Remedy(
-        "add non_blocking=True, record an event behind the copy, and let the stream that uses the "
-        "tensor wait for it: a worker that waits is late with the next one",
+        "add non_blocking=True, record an event after the copy, and let the stream that uses the "
+        "tensor wait for the event: a worker that waits is late with the next tensor",
         ("pinned_upload",),
         in_thread=True,
     ),
@@ -421,11 +421,11 @@ OF_UPLOADS = (
 
 OF_OPERATORS = (
     Remedy(
-        "say the length: repeat_interleave(..., output_size=n)",
+        "pass the length: repeat_interleave(..., output_size=n)",
         TO_THE_HOST,
         call=r"repeat_interleave",
     ),
-    Remedy("say the number: one_hot(x, num_classes=n)", TO_THE_HOST, call=r"one_hot"),
+    Remedy("pass the number of classes: one_hot(x, num_classes=n)", TO_THE_HOST, call=r"one_hot"),
     Remedy(
         "loop over all of them and mask, or torch.nonzero_static(mask, size=n) with a number that "
         "the host knows",
@@ -451,7 +451,7 @@ OF_OPERATORS = (
         TO_THE_HOST,
         call=r"bincount",
     ),
-    Remedy("say the range: torch.histc(x, bins, min=low, max=high)", TO_THE_HOST, call=r"histc"),
+    Remedy("pass the range: torch.histc(x, bins, min=low, max=high)", TO_THE_HOST, call=r"histc"),
     Remedy(
         "find the unique values on the host, if it made them, or sort and compare neighbours: that "
         "keeps the size",
@@ -578,8 +578,8 @@ BY_THE_TEXT = (
         form="assert",
     ),
     Remedy(
-        "run a fixed number of turns with finished rows masked, or ask about the turn before by a "
-        "pinned copy behind an event",
+        "run a fixed number of iterations with finished rows masked, or read the condition of the "
+        "iteration before, from a pinned copy and after an event",
         TO_THE_HOST,
         call=NUMBERS,
         form="while",
@@ -591,24 +591,25 @@ BY_THE_TEXT = (
         form="conditional",
     ),
     Remedy(
-        "keep the flag on the device (torch.where(finite, x, 0)), and look at it some steps later "
-        "by a pinned copy behind an event",
+        "keep the flag on the device (torch.where(finite, x, 0)), and read it some steps later, "
+        "from a pinned copy and after an event",
         TO_THE_HOST,
         call=NUMBERS,
         form="if",
         reads=r"isnan|isinf|isfinite|nan|finite",
     ),
     Remedy(
-        "keep a flag of what is finished on the device, and ask about the flag of the step before "
-        "by a pinned copy behind an event: a step too many is dropped",
+        "keep a flag of what is finished on the device, and read the flag of the step before, from "
+        "a pinned copy and after an event; drop the extra step",
         TO_THE_HOST,
         call=NUMBERS,
         form="if",
         reads=r"\beos|eos_|\bstop|finished|\bdone\b|end_id|eot",
     ),
     Remedy(
-        "torch.where(condition, a, b) or a mask on the device; if the host made what it asks "
-        "about, ask there; to stop, ask about the step before by a pinned copy behind an event",
+        "torch.where(condition, a, b) or a mask on the device; if the host made the values, "
+        "compare them there; to stop, read the condition of the step before, from a pinned copy "
+        "and after an event",
         TO_THE_HOST,
         call=NUMBERS,
         form="if",
@@ -620,8 +621,8 @@ BY_THE_TEXT = (
         call=r"__bool__",
     ),
     Remedy(
-        "take the actions to the host once a step, as here, and let other work be queued before: "
-        "the environment runs on the host; " + MEANT.removesuffix(": "),
+        "copy the actions to the host once a step, as here, and queue other work first: the "
+        "environment runs on the host; " + MEANT.removesuffix(": "),
         (*TO_THE_HOST, "pageable_download"),
         reads=ENVIRONMENT,
     ),
@@ -644,14 +645,14 @@ BY_THE_TEXT = (
         r"(\[[^\]]*\])?\.(?P<sum>max|amax|min|amin|sum)\(\)",
     ),
     Remedy(
-        "keep x.detach() in the list, and bring all of them at once after the loop: "
+        "keep x.detach() in the list, and copy all of them at once after the loop: "
         "torch.stack(values).tolist(), torch.cat(rows).cpu()",
         (*TO_THE_HOST, "pageable_download"),
         call=rf"{NUMBERS}|cpu|numpy|to\b.*",
         reads=COLLECTS,
     ),
     Remedy(
-        "add it up on the device: give the meter x.detach(), and read what it has every n steps",
+        "add it up on the device: give the meter x.detach(), and read its sum every n steps",
         TO_THE_HOST,
         call=rf"{NUMBERS}|cpu|numpy|to\b.*",
         reads=r"\.(update|add)\(",
@@ -742,15 +743,15 @@ BY_THE_TEXT = (
         reads=r"\b\w*(loss|metric|norm|entropy|kl|reward|error)\w*\b",
     ),
     Remedy(
-        "keep the tokens on the device for the next step, and read them a step later from a pinned "
-        "copy behind an event",
+        "keep the tokens on the device for the next step, and read them a step later, from a "
+        "pinned copy and after an event",
         (*TO_THE_HOST, "pageable_download"),
         call=rf"{NUMBERS}|cpu|numpy|to\b.*",
         reads=r"token|multinomial|sampled?\b|next_id|generated|output_ids",
     ),
     Remedy(
         "keep the number on the device as a tensor without dimensions: operators take it as it is; "
-        "or read it a step later from a pinned copy behind an event",
+        "or read it a step later, from a pinned copy and after an event",
         ("value",),
         call=NUMBERS.replace("|tolist", ""),
     ),
@@ -762,7 +763,7 @@ BY_THE_TEXT = (
     ),
     Remedy(
         "copy all of them into pinned memory with non_blocking=True, and wait once, for an event "
-        "behind the last",
+        "after the last copy",
         TO_THE_HOST,
         call=r"cpu|numpy|to\b.*",
         form="comprehension",
@@ -776,17 +777,18 @@ BY_THE_TEXT = (
 
 OTHERS = (
     Remedy(
-        "make the target contiguous in pinned memory: with holes it is reached by way of pageable "
-        "memory",
+        "make the target contiguous in pinned memory: a copy to memory with holes goes through "
+        "pageable memory",
         ("pageable_download",),
         call=r"\w+\(.*pinned, holes.*",
     ),
     Remedy(
-        "copy into pinned memory with non_blocking=True, and read it behind an event",
+        "copy into pinned memory with non_blocking=True, record an event, and read the memory "
+        "after the event",
         ("pageable_download",),
     ),
     Remedy(
-        "capture before the steps: a capture waits for the device by itself",
+        "capture before the steps: a capture always waits for the device",
         ("device", "stream"),
         reads=r"\b(cuda\.graph|make_graphed_callables|CUDAGraph|capture_begin|capture)\(",
     ),

@@ -163,7 +163,7 @@ def unknown(finding: Finding) -> str:
     """Returns a sentence about a wait for which no alternative is known."""
     name = finding.call or finding.operator
     who = f"{name} waits" if name else f"this waits for {finding.what}"
-    return f"{who}, and no way around it is known here"
+    return f"{who}, and debubble knows no way around it"
 
 
 def indented(lines: Iterable[str], width: int) -> list[str]:
@@ -184,7 +184,7 @@ def meanings(findings: Sequence[Finding]) -> list[str]:
     return [*said, IDLE] if said else []
 
 
-IDLE = "idle: the time in which the device then had nothing to do."
+IDLE = "idle: the time for which the device then had no work."
 
 
 def sentences(
@@ -199,7 +199,7 @@ def sentences(
     used_the_device = bool(timeline.events)
     said = [f"{ending.sentence}." for ending in endings]
     if endings:
-        said.append("What did not run because of that is not in this report.")
+        said.append("Code that did not run because of that is not in this report.")
     races = len(races_of(timeline))
     if races:
         said.append(
@@ -234,8 +234,8 @@ def sentences(
         said.append(f"{some} never measured on a GPU: {listed}.")
     if timeline.cut_off:
         said.append(
-            "The recording was full before the end, and what came later is not listed: "
-            "look at fewer steps, or raise the limit."
+            "The recording was full before the end, so later waits are not listed: record fewer "
+            "steps, or raise the limit."
         )
     return [*map(printable, said)]
 
@@ -243,10 +243,10 @@ def sentences(
 def _without_a_loop(steps: Steps | None) -> list[str]:
     if steps is None or steps.until is not None or not steps.skip:
         return []
-    often = "twice" if steps.skip == 1 else f"more than {steps.skip:,} times"
+    often = "two passes" if steps.skip == 1 else f"more than {steps.skip:,} passes"
     return [
-        f"Set-up is not told from steps: no loop was passed {often} with the device in use before "
-        "the last wait."
+        f"Set-up is not told apart from steps: no loop used the device in {often} before the last "
+        "wait."
     ]
 
 

@@ -56,7 +56,7 @@ def train(device):
         best = max(out[0, 0], out[0, 1])  # instead: torch.maximum(a, b)
         factor = 0.5 if loss > 1 else 1.0  # instead: torch.where(condition, a, b)
         assert (y >= 0).all()  # instead: torch._assert_async(condition)
-        while loss > 1e9:  # instead: run a fixed number of turns
+        while loss > 1e9:  # instead: run a fixed number of iterations
             loss = loss / 2
         same = torch.equal(y, prediction)  # instead: (a == b).all() stays
         rows = [v.item() for v in (loss, total_norm)]  # instead: x.tolist(), or torch.stack
@@ -112,9 +112,9 @@ def index(device):
         torch.unique(ids)  # instead: find the unique values on the host
         torch.unique(rows, dim=0)  # instead: find the unique values on the host
         torch.bincount(ids)  # instead: torch.zeros(n, device=device).scatter_add_
-        torch.histc(x, 4)  # instead: say the range
-        F.one_hot(ids)  # instead: say the number
-        ids.repeat_interleave(lengths)  # instead: say the length
+        torch.histc(x, 4)  # instead: pass the range
+        F.one_hot(ids)  # instead: pass the number of classes
+        ids.repeat_interleave(lengths)  # instead: pass the length
         lengths.max().item()  # instead: if the host made these numbers, take their max
         int(lengths.sum())  # instead: if the host made these numbers, take their sum
         torch.zeros(int(ids[1]), device=device)  # instead: know the number on the host
@@ -145,7 +145,7 @@ def generate(device):
         if (token == step_of.eos_token_id).all():  # instead: keep a flag of what is finished
             break
         next_token = int(token)  # instead: keep the tokens on the device
-        env.step(token.cpu().numpy())  # instead: take the actions to the host once a step
+        env.step(token.cpu().numpy())  # instead: copy the actions to the host once a step
         history += [token.item()]  # instead: keep x.detach() in the list
         counts[token.item(), next_token] += 1  # instead: keep the table on the device
         score = logits.max().item()  # instead: keep the number on the device

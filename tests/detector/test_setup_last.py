@@ -172,8 +172,8 @@ def test_skip_says_how_many_passes_are_set_up(run, skip):
 @pytest.mark.parametrize(("text", "skip"), [(NO_LOOP, 1), (TRAIN, 4)])
 def test_without_such_a_loop_the_report_says_so(run, text, skip):
     printed, data = run(text, "--skip", str(skip))
-    often = "twice" if skip == 1 else "more than 4 times"
-    assert f"no loop was passed {often} with the device in use" in printed
+    often = "two passes" if skip == 1 else "more than 4 passes"
+    assert f"no loop used the device in {often} before" in printed
     assert data["steps_of"] is None
     assert not any(row["setup"] for row in data["findings"])
 
