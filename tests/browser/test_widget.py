@@ -474,7 +474,7 @@ def test_a_load_in_front_is_named_and_is_no_part_of_the_time(show):
     other.kernel(0, 10)
     view.update(loaded_by(900, 100), other.timeline)
     words = view.page.locator(".headline").inner_text()
-    assert words.endswith("before 10.0 µs: under another load")
+    assert words.endswith("before 10.0 µs: with a different load")
 
 
 def test_a_ghost_answers_the_pointer_where_it_stands_out(show):
@@ -519,14 +519,14 @@ def test_keys_search_and_table_can_ask_the_ghost(show):
     view.settle()
     assert "(before, sim, modelled" in view.page.locator("table caption").inner_text()
     assert view.page.locator("tbody tr").count() == 5
-    view.page.get_by_role("button", name="Ask the recording before").click()
+    view.page.get_by_role("button", name="Use the recording before").click()
     view.settle()
     assert view.page.locator("tbody tr").count() == 2
 
 
 def test_without_a_ghost_nothing_offers_to_ask_it(show):
     view = show(transformer_step(1))
-    assert view.page.get_by_role("button", name="Ask the recording before").count() == 0
+    assert view.page.get_by_role("button", name="Use the recording before").count() == 0
     view.press("g")
     assert "no recording before" in view.page.locator("[aria-live]").inner_text()
 
@@ -575,7 +575,7 @@ def test_the_keyboard_adds_up_what_is_seen_before_beside_after(show):
     assert sums_of(view)["device idle"][1] == "100.0 µs"
     said = view.page.locator("[aria-live]").inner_text()
     assert "340.0 µs marked" in said and "device computes 230.0 µs" in said
-    view.page.get_by_role("button", name="Let go of the marked area").click()
+    view.page.get_by_role("button", name="Clear the marked area").click()
     assert view.page.locator(".sums").is_hidden()
 
 

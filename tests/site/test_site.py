@@ -149,7 +149,7 @@ def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
     hidden = page.get_by_text("One a layer.")
     assert hidden.is_hidden()
     assert page.get_by_role("heading", name="The end").is_hidden()
-    field = page.get_by_label("I say").first
+    field = page.get_by_label("My answer").first
     assert field.input_value() == ""
     page.get_by_role("button", name="Commit").first.click()
     assert "The field is empty" in page.locator(".verdict").first.inner_text()
@@ -160,7 +160,7 @@ def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
     field.fill("1000 to 1,100")
     page.keyboard.press("Enter")
     assert hidden.is_visible()
-    assert page.get_by_text("It is within what you said: 1000 to 1,100.").is_visible()
+    assert page.get_by_text("It is within your range: 1000 to 1,100.").is_visible()
     assert page.get_by_role("heading", name="The end").is_hidden(), "another question is open"
     page.get_by_label("y < 3").check()
     page.get_by_role("button", name="Commit").last.click()
@@ -175,7 +175,7 @@ def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
 def test_a_prediction_outlives_a_reload_and_can_be_declined(opened):
     page = opened(CHAPTER)
     page.evaluate("sessionStorage.clear()")
-    page.get_by_role("button", name="Show it without").first.click()
+    page.get_by_role("button", name="Show without a prediction").first.click()
     assert page.get_by_text("One a layer.").is_visible()
     page.reload()
     assert page.get_by_text("One a layer.").is_visible()
@@ -246,7 +246,7 @@ def test_a_control_that_leads_to_what_was_not_recorded_goes_back(opened):
     figure.get_by_role("slider", name="batch").press("End")
     settle(page)
     words = figure.locator(".debubble-status").inner_text()
-    assert words.startswith("That was not recorded for this page. Shown: batch 4")
+    assert words.startswith("These settings were not recorded for this page. Shown: batch 4")
     slider = figure.get_by_role("slider", name="batch")
     assert slider.get_attribute("aria-valuetext") == "4 requests"
 
@@ -265,7 +265,7 @@ def test_without_scripts_pictures_keep_their_words_and_nothing_is_kept_back(brow
 def test_a_web_server_gives_the_same(served):
     page = served(CHAPTER)
     assert awake(page, "timeline").locator("canvas").is_visible()
-    page.get_by_label("I say").first.fill("3")
+    page.get_by_label("My answer").first.fill("3")
     page.keyboard.press("Enter")
     assert page.get_by_text("One a layer.").is_visible()
     open_everything(page)
@@ -288,7 +288,7 @@ def test_nothing_keeps_people_out(browser, site, scheme, width):
         for figure in page.locator(".live").all():
             figure.scroll_into_view_if_needed()
         settle(page)
-        for name in ("Show the events as a table", "Mark what is seen and add it up"):
+        for name in ("Show the events as a table", "Mark the visible part and sum it up"):
             for button in page.get_by_role("button", name=name).all():
                 button.click()
         settle(page)

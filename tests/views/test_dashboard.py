@@ -67,7 +67,7 @@ def test_the_run_before_is_ghosted_and_stands_beside_the_new_one(dashboard, jobs
     assert row(dashboard, "host syncs") == ("8", "0", "−8")
     assert row(dashboard, "tokens/s")[2].startswith("+")
     assert dashboard.status.line["text"] == (
-        "Shown: batch 4, layers 2, on: pinned\nAgainst before: switched on “One pinned upload”"
+        "Shown: batch 4, layers 2, on: pinned\nChanged: switched on “One pinned upload”"
     )
 
 
@@ -83,7 +83,7 @@ def test_of_settings_that_pile_up_only_the_last_are_run(dashboard, jobs):
     assert layers(dashboard) == 2, "the first of them is wanted no more"
     jobs.finish()
     assert layers(dashboard) == 8
-    assert dashboard.status.line["text"].endswith("Against before: batch 4 → 16; layers 2 → 8")
+    assert dashboard.status.line["text"].endswith("Changed: batch 4 → 16; layers 2 → 8")
     assert jobs.begun == 3, "the start, the first of those settings, and the last"
 
 
@@ -141,7 +141,7 @@ def test_going_back_runs_nothing(dashboard, jobs):
     dashboard.sliders["layers"].value = 2
     assert dashboard.timeline.timeline is first
     assert dashboard.timeline.before.counts()["kernels"] == 32
-    assert dashboard.status.line["text"].endswith("Against before: layers 8 → 2")
+    assert dashboard.status.line["text"].endswith("Changed: layers 8 → 2")
     assert jobs.begun == 2
 
 
@@ -188,7 +188,7 @@ def test_a_failure_of_settings_wanted_no_more_is_not_told(dashboard, jobs):
     dashboard.sliders["batch"].value = 1
     jobs.finish()
     jobs.finish()
-    assert dashboard.status.line["text"].endswith("Against before: batch 4 → 1")
+    assert dashboard.status.line["text"].endswith("Changed: batch 4 → 1")
 
 
 def test_show_sets_the_controls_waits_and_returns_the_run():
@@ -221,7 +221,7 @@ def test_show_says_when_it_has_waited_long_enough():
 
     with ThreadPoolExecutor(1) as jobs:
         dashboard = Dashboard(TOGGLES, SLIDERS, slow, jobs=jobs)
-        with pytest.raises(TimeoutError, match=r"on: pinned: not there after 0\.01 seconds"):
+        with pytest.raises(TimeoutError, match=r"on: pinned: no result after 0\.01 seconds"):
             dashboard.show(on={"pinned"}, seconds=0.01)
         ended.set()
         assert dashboard.show().timeline.counts()["host_syncs"] == 0
@@ -258,7 +258,7 @@ def test_jobs_that_take_no_more_are_told_of(dashboard, jobs, monkeypatch):
 
 
 def test_what_is_no_run_is_told_of(jobs):
-    with pytest.raises(RuntimeError, match="gave a dict, and has to give a Run"):
+    with pytest.raises(RuntimeError, match="returned a dict, and must return a Run"):
         Dashboard(TOGGLES, SLIDERS, lambda on, values: values, jobs=jobs)
 
 

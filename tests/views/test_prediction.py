@@ -94,8 +94,8 @@ def test_where_nobody_reads_the_answer_is_shown_at_once(shown, monkeypatch):
     "said, sentence",
     [
         ("3", "You said 3. It is 3, as you said."),
-        ("2 to 4", "You said 2 to 4. It is: 3."),
-        ("5", "You said 5. It is 3. What did you not count on?"),
+        ("2 to 4", "You said 2 to 4. It is 3, within your range."),
+        ("5", "You said 5. It is 3. What did you miss?"),
     ],
 )
 def test_the_verdict_says_how_they_go_together(shown, said, sentence):
@@ -141,7 +141,7 @@ def test_a_stretch_is_drawn_and_what_happened_appears_on_the_drawing(shown):
     assert "what happened" not in drawing.value
     say(question, (2.0, 4.0))
     assert "what happened from 2.00 to 3.00 ms" in drawing.value
-    assert "The two have 50% in common." in verdict(question)
+    assert "The two overlap by 50%." in verdict(question)
 
 
 def test_a_stretchs_text_has_no_times_of_this_machine(shown, monkeypatch):

@@ -74,7 +74,7 @@ class Dashboard(ipywidgets.VBox):
         self.figures = FigureTable()
         self.exporter = ipywidgets.Button(
             description="Export for Perfetto",
-            tooltip="Write the timeline that is shown to a file for ui.perfetto.dev",
+            tooltip="Write the shown timeline to a file for ui.perfetto.dev",
             layout=ipywidgets.Layout(width="max-content"),
         )
         self.canceller = ipywidgets.Button(
@@ -181,7 +181,10 @@ class Dashboard(ipywidgets.VBox):
             return "running", f"{shown}\nNext … {changes} (another run is ending)"
         if before is None:
             return "shown", shown
-        return "shown", f"{shown}\nAgainst before: {self._choices.changes(before.settings, after)}"
+        return (
+            "shown",
+            f"{shown}\nChanged: {self._choices.changes(before.settings, after)}",
+        )
 
     def _arranged(self) -> list[ipywidgets.Widget]:
         """Returns the widgets of the panel from top to bottom: controls, status, and the timeline,

@@ -63,8 +63,8 @@ class LastWanted:
         with self.lock:
             if not self.lock.wait_for(lambda: self.settled, seconds):
                 raise TimeoutError(
-                    f"{self.wanted}: not there after {seconds:g} seconds. It still runs: wait "
-                    f"again, for longer than that"
+                    f"{self.wanted}: no result after {seconds:g} seconds. The run goes on: wait "
+                    f"again, for more seconds"
                 )
             if self.failure is None:
                 return self.kept[self.wanted]

@@ -73,7 +73,7 @@ def perform(run: RunCall, settings: Settings) -> Run | Failure:
     try:
         result = run(frozenset(settings.on), dict(settings.values))
         if not isinstance(result, Run):
-            raise TypeError(f"it gave a {type(result).__name__}, and has to give a Run")
+            raise TypeError(f"it returned a {type(result).__name__}, and must return a Run")
     except Unwanted as error:
         return Failure(in_a_line(error), unwanted=True)
     except (Exception, SystemExit) as error:

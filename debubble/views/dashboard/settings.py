@@ -66,7 +66,7 @@ class Choices:
             labels = [f"“{self.toggles[name]}”" for name in some.on if name not in others.on]
             if labels:
                 parts.append(f"switched {word} {', '.join(labels)}")
-        return "; ".join(parts) or "as it was"
+        return "; ".join(parts) or "nothing"
 
 
 def _unknown(kind: str, name: str, known: Collection[str]) -> str:

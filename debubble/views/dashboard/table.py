@@ -49,8 +49,8 @@ class FigureTable(anywidget.AnyWidget):
 def groups(after: Run, before: Run | None) -> list[Group]:
     parts = {
         "": _figures(after, before),
-        "device idle, share of its time": _idle(after, before),
-        "how often, in all steps": _counts(after, before),
+        "device idle, share of the time": _idle(after, before),
+        "counts, in all steps": _counts(after, before),
     }
     return [{"heading": heading, "rows": rows} for heading, rows in parts.items() if rows]
 
@@ -70,8 +70,8 @@ def plain_groups(run: Run) -> list[PlainGroup]:
     found = {group["heading"]: group["rows"] for group in groups(run, None)}
     numbers: list[tuple[str, str, list[float]]] = [
         ("", "%", [float(value) for value in run.figures.values()]),
-        ("device idle, share of its time", " points", [100 * share for _, share in _shares(run)]),
-        ("how often, in all steps", "", [float(n) for n in run.timeline.counts().values()]),
+        ("device idle, share of the time", " points", [100 * share for _, share in _shares(run)]),
+        ("counts, in all steps", "", [float(n) for n in run.timeline.counts().values()]),
     ]
     return [
         {

@@ -17,7 +17,7 @@ class LineQuestion(Question[str, str]):
         self.field = ipywidgets.RadioButtons(
             options=self.lines,
             value=None,
-            description="I say",
+            description="My answer",
             tooltip=f"Your answer: {question}",
             layout=ipywidgets.Layout(width="auto"),
         )
@@ -25,7 +25,7 @@ class LineQuestion(Question[str, str]):
 
     def read(self) -> str:
         if self.field.value is None:
-            raise ValueError("Nothing is chosen: choose one of them.")
+            raise ValueError("Nothing is chosen: choose an answer.")
         return self.field.value
 
     def parse(self, words: str) -> str:
@@ -42,7 +42,7 @@ class LineQuestion(Question[str, str]):
         return answer
 
     def judge(self, guess: str, answer: str) -> str:
-        return "So it is." if guess == answer else f"It is {answer}. What did you not count on?"
+        return "That is right." if guess == answer else f"It is {answer}. What did you miss?"
 
     def __repr__(self) -> str:
         return "\n".join([super().__repr__(), *(f"  ( ) {line}" for line in self.lines)])

@@ -31,7 +31,7 @@ class NumberQuestion(Question[Range, float]):
     def __init__(self, question: str, unit: str = "") -> None:
         self.unit = unit
         self.field = ipywidgets.Text(
-            description="I say",
+            description="My answer",
             placeholder="a number, or from 5 to 9",
             tooltip=f"Your answer: {question}",
             layout=ipywidgets.Layout(width="20em"),
@@ -45,10 +45,10 @@ class NumberQuestion(Question[Range, float]):
         found = RANGE.fullmatch(words.removesuffix(self.unit).strip())
         if not found:
             what = f"{words.strip()!r} is no answer" if words.strip() else "The field is empty"
-            raise ValueError(f"{what}: write a number, as 7, or a range, as 5 to 9.")
+            raise ValueError(f"{what}: write a number such as 7, or a range such as 5 to 9.")
         low, high = (number_of(part) for part in (found[1], found[2] or found[1]))
         if low > high:
-            raise ValueError(f"{low:g} to {high:g} holds no number: begin with the smaller one.")
+            raise ValueError(f"{low:g} to {high:g} contains no number: begin with the smaller.")
         return Range(low, high)
 
     def guess_in_words(self, guess: Range) -> str:
@@ -63,8 +63,9 @@ class NumberQuestion(Question[Range, float]):
     def judge(self, guess: Range, answer: float) -> str:
         right = self.answer_in_words(answer)
         if answer not in guess:
-            return f"It is {right}. What did you not count on?"
-        return f"It is {right}, as you said." if guess.low == guess.high else f"It is: {right}."
+            return f"It is {right}. What did you miss?"
+        how = "as you said" if guess.low == guess.high else "within your range"
+        return f"It is {right}, {how}."
 
     def _with_unit(self, words: str) -> str:
         return f"{words} {self.unit}" if self.unit else words

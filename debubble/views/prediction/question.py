@@ -100,7 +100,7 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         """Returns the reader's guess in words, and how it compares with the answer once that is
         known; "Not predicted." without a guess."""
         if self.guess is None:
-            return "Not predicted."
+            return "No prediction."
         said = f"You said {self.guess_in_words(self.guess)}"
         if self.answer is None:
             return f"{said}. Now run the next cells."

@@ -41,7 +41,7 @@ export function showDashboard(el, { toggles, sliders, start, runs, states }) {
     const run = runs[wanted], before = runs[shown];
     if (!run) {
       settle();
-      const text = `That was not recorded for this page. Shown: ${runs[shown].words}`;
+      const text = `These settings were not recorded for this page. Shown: ${runs[shown].words}`;
       return status.set("line", { state: "failed", text });
     }
     shown = wanted;
@@ -58,7 +58,7 @@ export function showDashboard(el, { toggles, sliders, start, runs, states }) {
   }
 }
 
-/** What figures of a run and of the one before become in the table. */
+/** The table's content: the figures of a run and of the run before. */
 function contentOf(run, before) {
   const groups = run.groups.map(({ heading, unit, rows }, group) => ({
     heading,

@@ -32,17 +32,17 @@ export function watchQuestions() {
   sumUp(said);
 }
 
-/** What the fields hold, or "" where that is no answer, which is then said. */
+/** The answer in the fields, or "" after a sentence if they have none. */
 function read(form) {
   const chosen = form.querySelector("input[type=radio]:checked");
   if (chosen) return chosen.value;
   const field = form.querySelector("input[name=said]");
   const say = (words) => (form.querySelector(".verdict").textContent = words);
-  if (!field) return say("Nothing is chosen: choose one of them."), "";
+  if (!field) return say("Nothing is chosen: choose an answer."), "";
   const words = field.value.trim();
-  if (!words) return say("The field is empty: write a number, as 7, or a range, as 5 to 9."), "";
+  if (!words) return say("The field is empty: write a number such as 7, or a range such as 5 to 9."), "";
   if (!RANGE.test(words)) {
-    return say(`“${words}” is no answer: write a number, as 7, or a range, as 5 to 9.`), "";
+    return say(`“${words}” is no answer: write a number such as 7, or a range such as 5 to 9.`), "";
   }
   return words;
 }
@@ -59,24 +59,24 @@ function open(form, said) {
   sumUp(said);
 }
 
-/** What was said against the first line of what the chapter showed. */
+/** Compares the prediction with the first line of the chapter's answer. */
 function judge(words, answer) {
   const right = answer.split("\n")[0];
   if (!words) return "";
-  if (words === right) return `You said ${words}, and so it is.`;
+  if (words === right) return `You said ${words}, and that is right.`;
   const range = RANGE.exec(words), number = RANGE.exec(right);
   if (!range || !number) return `You said ${words}.`;
   const value = toNumber(number[1]);
   const low = toNumber(range[1]), high = toNumber(range[2] ?? range[1]);
-  if (value < low || value > high) return `You said ${words}. What did you not count on?`;
-  return low === high ? `It is as you said: ${words}.` : `It is within what you said: ${words}.`;
+  if (value < low || value > high) return `You said ${words}. What did you miss?`;
+  return low === high ? `It is as you said: ${words}.` : `It is within your range: ${words}.`;
 }
 
 function toNumber(words) {
   return Number(words.replaceAll(",", "").replace("−", "-"));
 }
 
-/** At a chapter's end: each question, what was said, what it was. */
+/** The table at a chapter's end: each question, its prediction and its answer. */
 function sumUp(said) {
   for (const box of document.querySelectorAll("[data-summary]")) {
     box.replaceChildren();

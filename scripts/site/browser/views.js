@@ -23,7 +23,7 @@ function explorer(el, { slider, states }) {
 function drawing(el, { sliders, pictures }) {
   const handles = sliders.map((slider) => new Model({ unit: "", ...slider }));
   if (sliders.length > 1) {
-    const words = "On this page one slider moves at a time. In JupyterLab they all do.";
+    const words = "On this page only one slider moves at a time. In JupyterLab all of them move.";
     add(el, "p", { class: "note" }, words);
   }
   for (const model of handles) WIDGETS.slider.render({ model, el });

@@ -4,9 +4,9 @@ import { AXIS } from "./drawing/stage.js";
 export const HELP =
   "Drag to pan, turn the wheel to zoom, drag along the time axis (or with Shift) to mark an area. " +
   "Keys: arrow left and right pan, plus and minus zoom, Home shows everything. Enter steps to the " +
-  "next event, B to the next bubble, with Shift to the previous one. S marks what is seen and adds " +
-  "it up, G asks the recording before instead, F finds. Escape lets go. " +
-  "The button Table shows the same as a table.";
+  "next event, B to the next bubble, with Shift to the previous. S marks the visible part and sums " +
+  "it up, G switches to the recording before, F searches. Escape clears the selection. " +
+  "The button Table shows the events as a table.";
 
 export class Gestures {
   constructor(canvas, view) {

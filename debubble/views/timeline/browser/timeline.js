@@ -58,8 +58,8 @@ class TimelineView {
     addButton(tools, "−", "Zoom out", () => this.zoom(1 / 0.6));
     addButton(tools, "+", "Zoom in", () => this.zoom(0.6));
     addButton(tools, "All", "Show everything", () => this.reset());
-    addButton(tools, "Sum", "Mark what is seen and add it up", () => this.markSeen());
-    this.otherButton = addButton(tools, "Before", "Ask the recording before", () => this.askOther());
+    addButton(tools, "Sum", "Mark the visible part and sum it up", () => this.markSeen());
+    this.otherButton = addButton(tools, "Before", "Use the recording before", () => this.askOther());
     this.tableButton = addButton(tools, "Table", "Show the events as a table", () => {
       this.tableButton.setAttribute("aria-pressed", String(this.table.toggle()));
       this.redraw();
@@ -141,10 +141,10 @@ class TimelineView {
   }
 
   askOther() {
-    if (!this.before) return this.say("There is no recording before.");
+    if (!this.before) return this.say("There is no earlier recording.");
     this.select(null);
     this.ask(this.asked === this.before ? this.after : this.before);
-    this.say(`Keys, search and table are about ${this.asked.which}.`);
+    this.say(`Keys, search and table now use ${this.asked.which}.`);
   }
 
   recordingOf(target) {

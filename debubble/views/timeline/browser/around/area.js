@@ -28,7 +28,7 @@ export class Area {
     const table = add(this.box, "table", {});
     const caption = add(table, "caption", {});
     caption.append(`${time(end - start)} marked, from ${time(start)} to ${time(end)} `);
-    addButton(caption, "Let go", "Let go of the marked area", this.letGo);
+    addButton(caption, "Clear", "Clear the marked area", this.letGo);
     const head = add(add(table, "thead", {}), "tr", {});
     const names = recordings.map(({ which }) => (recordings.length > 1 ? `${which}: ` : ""));
     const headings = names.flatMap((name) => [`${name}count`, `${name}time`]);

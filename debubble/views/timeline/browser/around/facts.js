@@ -1,4 +1,4 @@
-// What is said of the recordings beside the drawing: times, counts, legend, idle shares.
+// The facts beside the drawing: times, counts, legend, idle shares.
 import { add, percent, time } from "../words.js";
 
 /** [what it took, what it took before, what became of that]. The time from end to end leads, since a
@@ -9,7 +9,7 @@ export function endToEnd({ after, before }) {
   const words = `${time(now)} end to end${after.load ? ` behind a load of ${time(after.load)}` : ""}`;
   if (!before || before.modelled !== after.modelled) return [words];
   const then = took(before);
-  if (Boolean(before.load) !== Boolean(after.load)) return [words, time(then), "under another load"];
+  if (Boolean(before.load) !== Boolean(after.load)) return [words, time(then), "with a different load"];
   const ratio = Math.max(then, now) / Math.max(Math.min(then, now), 1e-9);
   if (ratio < 1.005) return [words, time(then), "as long as before"];
   const change = then > now ? "quick" : "long";
@@ -31,7 +31,7 @@ export function inWords(facts) {
   return (
     `Timeline, ${after.label}: ${now}${then ? ` (before: ${then}; ${change})` : ""}. ` +
     `${counts.join(", ") || "nothing recorded"}. Device ${idleWords(after)}.` +
-    (before ? ` Ghosted behind, before: device ${idleWords(before)}.` : "")
+    (before ? ` Before, drawn as a ghost: device ${idleWords(before)}.` : "")
   );
 }
 

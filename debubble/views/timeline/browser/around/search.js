@@ -8,7 +8,7 @@ export class Search {
     this.found = null;
     const label = "Find events by name, kind or source line";
     this.field = add(parent, "input", { type: "search", placeholder: "Find", "aria-label": label });
-    this.field.title = `${label}; Enter goes to the next one, with Shift to the previous one`;
+    this.field.title = `${label}; Enter goes to the next match, Shift and Enter to the previous match`;
     this.field.addEventListener("input", () => {
       this.look();
       view.say(this.count.textContent);
