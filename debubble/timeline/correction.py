@@ -31,7 +31,7 @@ def as_measured(timeline: Recorded, device_us: float) -> Recorded:
     step = without_load(timeline)
     busy = union((event.start, event.end) for event in step.events if event.on_device)
     if not busy:
-        raise ValueError("the recording holds nothing that the device did behind its load")
+        raise ValueError("the recording has no device work after its load")
     work = sum(end - start for start, end in busy)
     idle = busy[-1][1] - work
     if device_us < work:

@@ -56,8 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all",
         action="store_true",
         dest="all_katas",
-        help="go on behind the first kata that you have not solved; of those that you have not "
-        "begun one test runs, which they fail",
+        help="continue after the first kata that you have not solved; a kata that you have not "
+        "begun runs one test, which fails",
     )
     group.addoption(
         "--device",
@@ -70,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         type=float,
         metavar="SECONDS",
-        help="how long a kata's test may compute, in CPU time; default: "
+        help="the CPU time that a kata's test may take; default: "
         f"{SECONDS['sim']:g} on sim, {SECONDS['cuda']:g} on CUDA; 0 means no limit",
     )
 

@@ -154,9 +154,12 @@ class Installer:
         folder = places.cache() / "uv"
         uv = folder / "bin" / "uv"
         if not uv.exists():
-            print("Bringing uv, which installs in seconds.", flush=True)
+            print("Downloading uv, which installs in seconds.", flush=True)
             if not bring_uv(folder, self.wheels):
-                print("uv can't be had here: pip installs instead, which takes longer.", flush=True)
+                print(
+                    "uv can't be installed here: pip is used, which takes longer.",
+                    flush=True,
+                )
                 return None
         return str(uv)
 

@@ -105,7 +105,7 @@ class Places:
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                print(f"Somebody else is setting up {self.base}: waiting for them.", flush=True)
+                print(f"Another process is setting up {self.base}: waiting for it.", flush=True)
                 fcntl.flock(folder, fcntl.LOCK_EX)
             except OSError:
                 pass  # Some network drives know no locks.

@@ -31,7 +31,7 @@ def run(command: Sequence[str | Path], environment: dict[str, str] | None = None
         code = _run_in_lines(words, around)
     if code:
         free = shutil.disk_usage(_there(words)).free / 1e9
-        full = f" Only {free:.1f} GB are free on this disk." if free < 3 else ""
+        full = f" Only {free:.1f} GB is free on this disk." if free < 3 else ""
         raise Failure(
             f"{Path(words[0]).name} could not do it, and says why above.{full} What has arrived is "
             "kept: run it again to go on."

@@ -22,7 +22,7 @@ def fill(root: Path, torch: Torch, extra: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tools = places.cache() / "uv"
     if not (tools / "bin" / "pip").exists() and not bring_uv(tools):
-        raise Failure("pip can't be had here, and it is what downloads wheels")
+        raise Failure("pip can't be installed here, and pip downloads the wheels")
     pip = [
         tools / "bin/python",
         "-m",
@@ -48,7 +48,7 @@ def fill(root: Path, torch: Torch, extra: str) -> None:
         _run([*pip, "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", file.name])
     megabytes = sum(wheel.stat().st_size for wheel in folder.glob("*.whl")) / 1e6
     print(
-        f"{megabytes:.0f} MB lie in {folder}. Carry it along: make lab WHEELS={folder}", flush=True
+        f"{folder} has {megabytes:.0f} MB. On the other host: make lab WHEELS={folder}", flush=True
     )
 
 

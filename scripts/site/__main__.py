@@ -20,7 +20,7 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     written = build(folder)
     if still := sum(map(chapters.stills, chapters.pages(ROOT))):
-        print(f"{still} views stand still: make store-chapters stores what they need to live")
+        print(f"{still} views are not live: make store-chapters stores the data that they need")
     print(f"{written} pages in {folder}: open {folder / 'index.html'}")
 
 
@@ -42,12 +42,12 @@ def index(root: Path, of_chapters: list[Page], others: list[Page]) -> Page:
     lines = [f"# {title.strip().removeprefix('# ')}", paragraphs[0], "## Chapters"]
     lines += ["\n".join(f"- [{page.title}]({page.path})" for page in of_chapters), INSTALLED]
     lines += ["## Katas", katas.by_chapter(root, of_chapters)]
-    lines += ["## To look up", "\n".join(f"- [{page.title}]({page.path})" for page in others)]
+    lines += ["## Reference", "\n".join(f"- [{page.title}]({page.path})" for page in others)]
     return Page.of_markdown("index.html", "debubble", "\n\n".join(lines))
 
 
-INSTALLED = """The pages are live: timelines zoom and answer, sliders move, and a question waits for
-your prediction. To run and change the code, clone the repository and say `make lab`."""
+INSTALLED = """The pages are live: timelines can be zoomed and searched, sliders move, and a question
+waits for your prediction. To run and change the code, clone the repository and run `make lab`."""
 
 
 if __name__ == "__main__":

@@ -148,7 +148,10 @@ def option_parser(system: str, description: str | None) -> argparse.ArgumentPars
     parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
     parser.add_argument("--quick", action="store_true", help="few runs, the small model only")
     parser.add_argument(
-        "--runs", type=_positive, metavar="N", help="of each step at most (31, if quick 5)"
+        "--runs",
+        type=_positive,
+        metavar="N",
+        help="the most runs of each step (31, or 5 if quick)",
     )
     return parser
 

@@ -304,7 +304,7 @@ def test_a_full_disk_is_one_sentence_and_no_half_workspace(ours, tmp_path):
         for above in workspaces.bundle.parents[:2]:
             above.chmod(0o755)
         ada = workspaces.learner("ada")
-        with pytest.raises(Refusal, match=r"The workspace of ada can't be made: .*GB are free"):
+        with pytest.raises(Refusal, match=r"The workspace of ada can't be made: .*GB is free"):
             workspaces.make(ada)
         assert not (ada.checkout / "Makefile").exists()
     finally:
@@ -429,7 +429,7 @@ def test_a_taken_port_is_named_with_the_way_out(ours, monkeypatch):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(Refusal, match=f"Port {port} of 127.0.0.1 can't be had .*PORT="):
+        with pytest.raises(Refusal, match=f"Port {port} of 127.0.0.1 can't be opened .*PORT="):
             main.refuse_a_taken_port(replace(ours, port=port))
 
 

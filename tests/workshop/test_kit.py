@@ -95,7 +95,7 @@ def test_a_check_of_the_room_says_what_to_mend(monkeypatch, capsys):
     assert room.main() == 1
     said = capsys.readouterr().out
     assert "ok  a thing that is" in said and "NO  a thing that is not" in said
-    assert "    do this\n" in said and "1 of 2 are to be mended first." in said
+    assert "    do this\n" in said and "1 of 2 checks failed: fix them first." in said
 
 
 def test_the_rooms_kata_is_one():

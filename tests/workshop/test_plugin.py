@@ -152,7 +152,7 @@ def test_a_kata_whose_run_is_stopped_is_not_solved(run, workbook, options):
     text = run(*options)
     assert "· tiny/add_up  not solved: 1 of 2 tests pass" in text
     assert "All solved" not in text and "1 of 1" not in text
-    unfinished = "Next: Add up. Nothing failed, but not all of its tests ran to their end."
+    unfinished = "Next: Add up. Nothing failed, but not all of its tests ran to the end."
     assert (unfinished in text) == (not options)
 
 
@@ -248,7 +248,7 @@ def test_of_many_unsolved_katas_one_is_shown(run, workbook):
     text = run("--all")
     assert "Next: Add more." in text and "Edit katas/tiny/add_more.py" in text
     assert "Edit katas/tiny/add_up.py" not in text
-    assert "-v shows those of the other katas too" in text
+    assert "-v also shows the failures of the other katas" in text
     assert text.index("tiny/add_more ") < text.index("tiny/add_up ")  # the catalogue's order
     text = run("--all", "-v")
     assert text.count("Edit katas/tiny/add_up.py") == 1 and "FAILED katas" not in text

@@ -30,7 +30,7 @@ def main() -> None:
     try:
         if os.geteuid() != 0:
             raise Refusal(
-                "The hub keeps learners apart by user ids, and needs root: say sudo before it"
+                "The hub keeps learners apart by user ids, and needs root: run it with sudo"
             )
         match sys.argv[1:]:
             case []:
@@ -127,7 +127,7 @@ def refuse_a_taken_port(ours: Settings) -> None:
     reason = why_taken(ours.address, ours.port)
     if reason:
         raise Refusal(
-            f"Port {ours.port} of {ours.address} can't be had ({reason}): PORT=... names another"
+            f"Port {ours.port} of {ours.address} can't be opened ({reason}): PORT=... names another"
         )
 
 
@@ -178,7 +178,7 @@ def welcome(ours: Settings, names: list[str], new: dict[str, str]) -> str:
     memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1e6
     kind = {"v1": "by cgroups", "v2": "by cgroups", "": "for each process: no cgroups here"}
     lines = [
-        f"{len(names)} learners may come to {address}, and {TEACHER!r} who teaches.",
+        f"{len(names)} learners can log in at {address}, and {TEACHER!r} as the teacher.",
         f"The board: {address}/services/board/",
         f"Each may take {ours.memory_gb:g} GB {kind[Cgroups().kind]}; "
         f"this host has {memory:.0f} GB, enough for about {int(memory / LEARNER_GB)} on sim.",
@@ -190,7 +190,7 @@ def welcome(ours: Settings, names: list[str], new: dict[str, str]) -> str:
     if not ours.certificate and ours.address not in LOCAL:
         lines.append("Passwords travel unencrypted: HUB_CERT and HUB_KEY turn TLS on.")
     if memory / LEARNER_GB < len(names):
-        lines.append(f"{len(names)} at once are more than this host's memory holds.")
+        lines.append(f"{len(names)} learners at once need more memory than this host has.")
     if dropped := dropped_by_sudo():
         given = " ".join(f"{name}={shlex.quote(text)}" for name, text in dropped.items())
         lines.append(f"sudo dropped what stood before it: write `sudo make hub {given}`.")

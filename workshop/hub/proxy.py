@@ -39,15 +39,15 @@ def bring(folder: Path) -> None:
         found = f"here is {version}" if version else "here is none"
         raise Refusal(
             f"JupyterHub's proxy needs Node.js {OLDEST_NODE} or newer with npm, and {found}: "
-            "nodejs.org says how to have it"
+            "nodejs.org says how to install it"
         )
-    print("Bringing JupyterHub's proxy from npm, 9 MB.", flush=True)
+    print("Downloading JupyterHub's proxy from npm, 9 MB.", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     for path in lists:
         shutil.copyfile(path, folder / path.name)
     command = [npm, "ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]
     if subprocess.run(command, cwd=folder, check=False).returncode:
-        raise Refusal("JupyterHub's proxy can't be had: npm says why above")
+        raise Refusal("JupyterHub's proxy can't be installed: npm says why above")
 
 
 def start(ours: Settings) -> None:

@@ -219,7 +219,7 @@ class Workspaces:
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines() or ["it did not say why"]
             free = shutil.disk_usage(self.settings.workspaces).free / 1e9
-            full = f"; {free:.1f} GB are free on the disk" if free < 1 else ""
+            full = f"; {free:.1f} GB is free on the disk" if free < 1 else ""
             raise Refusal(f"The workspace of {learner.name} can't be made: {said[-1]}{full}")
 
     def _run(self, learner: Learner, command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:

@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
     for chapter in chapters:
         (folder / "slides" / f"{chapter.stem}.html").write_text(slides(chapter), encoding="utf-8")
         print(f"{folder}/slides/{chapter.stem}.html")
-    print(f"{folder} holds the slides, mistakes.md, questions.md and the papers.")
+    print(f"{folder} has the slides, mistakes.md, questions.md and the papers.")
 
 
 if __name__ == "__main__":

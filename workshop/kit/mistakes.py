@@ -13,8 +13,8 @@ from debubble.workshop.kata_files.catalogue import Kata
 
 INTRODUCTION = """# Usual mistakes
 
-Of each kata: what learners write, and what the failing test then tells them. Let the test speak
-first, then ask: which line of the timeline is that? `debubble hint` has two or three steps more.
+What learners write in each kata, and what the failing test tells them. Let the test speak first,
+then ask: which line of the timeline is that? `debubble hint` has two or three more steps.
 """
 
 

@@ -32,7 +32,7 @@ def main() -> int:
         if problem:
             failed += 1
             print(f"    {problem}", flush=True)
-    print("Ready." if not failed else f"{failed} of {len(CHECKS)} are to be mended first.")
+    print("Ready." if not failed else f"{failed} of {len(CHECKS)} checks failed: fix them first.")
     return int(bool(failed))
 
 
@@ -42,12 +42,12 @@ def memory() -> str:
     except (ValueError, OSError):
         return ""
     found = pages * size / 1e9
-    return "" if found >= LEAST_MEMORY_GB else f"{found:.1f} GB are little: close what else runs"
+    return "" if found >= LEAST_MEMORY_GB else f"this machine has only {found:.1f} GB of memory"
 
 
 def disk() -> str:
     free = shutil.disk_usage(ROOT).free / 1e9
-    return "" if free >= LEAST_DISK_GB else f"{free:.1f} GB are free: make room for 1 GB"
+    return "" if free >= LEAST_DISK_GB else f"{free:.1f} GB is free: make room for 1 GB"
 
 
 def writable() -> str:
@@ -105,7 +105,7 @@ def _runs(command: list[str], **more: str) -> str:
         said = (done.stdout + done.stderr).strip().splitlines() or ["it did not say why"]
         return said[-1]
     if time.monotonic() - began > SLOW_SECONDS:
-        return "it works, and takes over a minute and a half: close what else runs"
+        return "it works, but takes over a minute and a half: close other programs"
     return ""
 
 

@@ -17,7 +17,7 @@ from .refusing import say_once
 from .replacing import in_place_of, replaced
 
 COMPILE = (
-    "torch.compile compiles nothing on sim: what it was given runs as it is written, with the same "
+    "torch.compile compiles nothing on sim: the code runs eagerly, as it is written, with the same "
     "copies and waits, and with a kernel for each operator"
 )
 FOR_THE_COMPILER = ("num_warps", "num_stages", "num_ctas", "maxnreg", "warmup")

@@ -13,9 +13,7 @@ import torch
 from .refusing import NotSimulated, say_once
 from .replacing import in_place_of
 
-PROFILER = (
-    "torch.profiler sees nothing of sim but the host: debubble.record() gives what the device does"
-)
+PROFILER = "torch.profiler sees only the host on sim: debubble.record() also records the device"
 NCCL_VERSION = (2, 29, 7)
 SEVERAL = (
     "the backend 'nccl' can't be simulated for {size} processes: sim is one GPU, so start one "

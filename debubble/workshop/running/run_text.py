@@ -128,7 +128,9 @@ def write_scoreboard(
     for kata in now if len(katas) == 1 else fresh[-1:]:
         _write_afterwards(reporter, kata)
     if set(passed) - set(now):
-        reporter.write_line("What ran has passed, and was not all: no kata is solved by a part.")
+        reporter.write_line(
+            "All tests that ran passed. A kata is solved when all of its tests have run and passed."
+        )
     elif unsolved:
         _write_what_failed(reporter, katas, unsolved, course)
     else:
@@ -199,10 +201,10 @@ def _write_what_failed(
 ) -> None:
     kata = unsolved[0]
     quiet = reporter.config.option.verbose <= 0
-    others = " (-v shows those of the other katas too)" if quiet and unsolved[1:] else ""
+    others = " (-v also shows the failures of the other katas)" if quiet and unsolved[1:] else ""
     failures = f"Its failures are above{others}."
     if not katas[kata].failed:
-        failures = "Nothing failed, but not all of its tests ran to their end."
+        failures = "Nothing failed, but not all of its tests ran to the end."
     reporter.write_line("")
     reporter.write_line(f"Next: {kata.title}. {failures}")
     _write_next(reporter, kata, course.workspace.file_of(kata))

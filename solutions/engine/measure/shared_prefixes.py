@@ -85,7 +85,7 @@ def measure_variants(
         advance()
     first, second = MEASURED
     if tokens[first] != tokens[second]:
-        raise RuntimeError(f"{first!r} and {second!r} generated other tokens than one another")
+        raise RuntimeError(f"{first!r} and {second!r} generated different tokens")
     return rates
 
 

@@ -127,7 +127,7 @@ def _answer(engine: Engine, parts: Iterator[str], console: Console) -> None:
     console.print(
         f"{num_tokens} tokens; the first text after {(first - started) * 1e3:.0f} ms, then "
         f"{(num_tokens - 1) / (ended - first):.1f} tokens/s"
-        + (" (on sim, where nothing is as fast)" if current().modelled else "")
+        + (" (sim computes on the CPU: a GPU is faster)" if current().modelled else "")
         + (f"; {accepted} of {drafted} drafts were right" if drafted else ""),
         style="dim",
         soft_wrap=True,
@@ -138,11 +138,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m solutions.engine.generate", description=__doc__
     )
-    parser.add_argument("folder", help="of a checkpoint: config.json, safetensors, tokenizer.json")
+    parser.add_argument("folder", help="folder with config.json, safetensors, tokenizer.json")
     parser.add_argument("prompt")
     parser.add_argument("--max-tokens", type=int, default=128)
-    parser.add_argument("--max-model-len", type=int, help="tokens of prompt and answer")
-    parser.add_argument("--plain", action="store_true", help="leave the chat template out")
+    parser.add_argument("--max-model-len", type=int, help="the most tokens of prompt and answer")
+    parser.add_argument("--plain", action="store_true", help="use no chat template")
     parser.add_argument("--stop", action="append", default=[], help="a text that ends the answer")
     parser.add_argument(
         "--drafts",
@@ -151,7 +151,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         metavar="N",
         help="tokens that n-gram speculation guesses in each step; the answer is the same",
     )
-    parser.add_argument("-n", type=int, default=1, help="how many answers")
+    parser.add_argument("-n", type=int, default=1, help="number of answers")
     for name, kind in WISHES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind)
     parser.add_argument(

@@ -32,8 +32,8 @@ NUM_BLOCKS, PAGES_PER_SEQ = 16, 5
 MOST_TOKENS = 48
 """The most new tokens of a step in the picture: three groups."""
 CAPTION = """\
-Grey: block 0, the null block. Pale: of no request, and garbage behind a length.
-A group: how many pages it reads, which ones, and the -1 behind the last."""
+Grey: block 0, the null block. Pale: of no request, and garbage after a length.
+A group: the number of pages that it reads, their ids, and the -1 after the last."""
 CELL = (RIGHT - LEFT) / NUM_BLOCKS
 
 

@@ -64,7 +64,7 @@ def compare_forward(
     nothing; without the peer it measures only ours."""
     if accelerator.modelled:
         console.print(
-            "Our forward is compared with its peer on a GPU only: a model's times prove nothing."
+            "Our forward is compared with its peer on a GPU only: modelled times prove nothing."
         )
         return
     missing = missing_peer()

@@ -165,7 +165,7 @@ class ChunkPicture:
             LEFT,
             HEIGHT - 11,
             "Pale: rows that a program computes for nothing.\n"
-            f"Dashed: cuts every {self.chunk_size} tokens, whosever they are: "
+            f"Dashed: cuts every {self.chunk_size} tokens, across sequences: "
             f"{counted(pieces, 'piece')}, {torn} with tokens of several sequences.",
             "left",
             FAINT,

@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--peer",
         type=_peer,
         metavar="PATH",
-        help="vLLM's swap_blocks_triton.py, whose copies are measured beside ours",
+        help="vLLM's swap_blocks_triton.py, to measure its copies beside ours",
     )
     options, accelerator = benchmark.options_of(parser, arguments), debubble.accelerator()
     console, presets = Console(), choose_presets(accelerator, options.quick)

@@ -71,7 +71,7 @@ def measure_rates(
     tokens = {name: server.serve(load).cpu() for name, load in loads.items()}
     for name, generated in tokens.items():
         if not torch.equal(generated, next(iter(tokens.values()))):
-            raise RuntimeError(f"{name} generated other tokens than the rest")
+            raise RuntimeError(f"{name} generated different tokens than the other variants")
     times: dict[str, list[float]] = {name: [] for name in loads}
     for name in in_turns(loads, RUNS[accelerator.modelled]):
         serve = partial(server.serve, loads[name])

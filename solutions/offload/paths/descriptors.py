@@ -255,7 +255,7 @@ class DescriptorPool:
     def _wait_for_the_oldest(self) -> None:
         if not self._in_flight:
             raise RuntimeError(
-                f"all {self.num_buffers} descriptor buffers are taken: give one back first"
+                f"all {self.num_buffers} descriptor buffers are taken: release one first"
             )
         self._in_flight[0][1].synchronize()
         self.reclaim()

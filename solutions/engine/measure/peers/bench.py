@@ -124,8 +124,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("checkpoint", help=f"a folder, or one of {', '.join(SHAPES)}")
     parser.add_argument("--only", action="append", choices=CONTENDERS)
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
-    parser.add_argument("--scratch", type=Path, help="where a shape is written; by default /tmp")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of one contender at most")
+    parser.add_argument(
+        "--scratch", type=Path, help="folder for a shape's checkpoint; default: /tmp"
+    )
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="limit of one contender")
     for name, value in Load()._asdict().items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     return parser.parse_args(arguments)
