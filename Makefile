@@ -1,4 +1,4 @@
-# `make` alone lists what there is. Everything is installed into .venv, or where VENV says, with the
+# `make` alone lists the targets. Everything is installed into .venv, or where VENV says, with the
 # pins of pins/; outside this folder only Jupyter keeps its own settings, and uv its cache.
 
 PORT  ?= 8888
@@ -21,20 +21,20 @@ help:
 	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
 	@echo '                    (PORT=8888 is the first port to try, PYTHON=python3.12 the Python to use,'
 	@echo '                    VENV=/srv/debubble an environment that several checkouts share,'
-	@echo '                    TORCH=cpu or cuda, WHEELS=folder one that make wheelhouse filled)'
+	@echo '                    TORCH=cpu or cuda, WHEELS=folder a folder from make wheelhouse)'
 	@echo 'make test           set up, then all that CI runs: lint, unit, katas, chapters'
-	@echo 'make test-deep      all of the tests of which make test takes a sample'
-	@echo 'make doctor         this machine in a dozen lines'
+	@echo 'make test-deep      all tests; make test runs a sample of them'
+	@echo 'make doctor         describe this machine in a dozen lines'
 	@echo 'make hub            JupyterHub on this host, for the learners of names.txt (workshop/hub)'
 	@echo 'make kit            slides, usual mistakes and papers of a workshop, into build/kit'
-	@echo 'make check-room     whether this machine is ready for a workshop, in one minute'
-	@echo 'make wheelhouse     what make lab downloads, into wheels/, for hosts without network'
-	@echo 'make store-chapters run the chapters on sim and keep what they show'
-	@echo 'make site           the workbook as pages in build/site that need no kernel and no network'
+	@echo 'make check-room     check in one minute that this machine is ready for a workshop'
+	@echo 'make wheelhouse     download what make lab needs into wheels/, for hosts without network'
+	@echo 'make store-chapters run the chapters on sim and store their outputs'
+	@echo 'make site           build the workbook as pages in build/site: no kernel, no network needed'
 	@echo 'make validate-gpu   on a GPU: tests, katas, chapters and benchmarks, the oldest results first,'
-	@echo '                    recorded in assets/ (MINUTES=9 stops after so long; PYTHON=python3 runs'
+	@echo '                    recorded in assets/ (MINUTES=9 stops after 9 minutes; PYTHON=python3 runs'
 	@echo '                    it on that Python as it is, nothing is installed)'
-	@echo 'make release-check  an error if a part of a recorded validation failed or has no result'
+	@echo 'make release-check  fail if a part of a recorded validation failed or has no result'
 	@echo 'make clean          remove .venv and the caches; your katas stay'
 
 install:

@@ -46,8 +46,9 @@ def index(root: Path, of_chapters: list[Page], others: list[Page]) -> Page:
     return Page.of_markdown("index.html", "debubble", "\n\n".join(lines))
 
 
-INSTALLED = """The pages are live: timelines can be zoomed and searched, sliders move, and a question
-waits for your prediction. To run and change the code, clone the repository and run `make lab`."""
+INSTALLED = """The pages are live: timelines can be zoomed and searched, sliders move, and a
+question waits for your prediction. To run and change the code, clone the repository and run
+`make lab`."""
 
 
 if __name__ == "__main__":
