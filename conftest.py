@@ -1,4 +1,4 @@
-"""The workbook's own plugin, with its options and fixtures: nobody else's pytest has them.
+"""The workbook's own plugin, with its options and fixtures, which no other pytest run has.
 
 nbval takes three seconds to be imported, so it waits until notebooks are asked for.
 """

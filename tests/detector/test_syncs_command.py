@@ -102,7 +102,7 @@ def test_the_script_finds_itself_as_python_would_run_it(run, tmp_path):
     )
     assert result.stdout.splitlines()[1] == "a module beside the script"
     assert isinstance(result.exception, SystemExit)
-    assert result.exit_code == 1, "an annotation is looked up where nobody asked for the future"
+    assert result.exit_code == 1, "an annotation is looked up without `from __future__`"
 
 
 def test_a_script_that_raises_is_reported_until_then(run):

@@ -129,7 +129,7 @@ class Day:
                 break
             self.step()
             check_blocks(self.engine)
-        assert not self.right, "a request was lost, or nobody can go on"
+        assert not self.right, "a request was lost, or none can continue"
 
     def pass_by(self, num_actions: int) -> None:
         actions = self.random.choices(list(ACTIONS), ACTIONS.values(), k=num_actions)

@@ -147,7 +147,7 @@ def test_a_steady_step_with_drafts_waits_for_nothing(accelerator, attention_only
         assert (steady["h2d_pageable"], steady["h2d_pinned"]) == (0, 1)
     else:
         assert "ngram.py" in places[0], "where the tables are told of new requests"
-        assert "ngram.py" not in places[1], "nobody is new"
+        assert "ngram.py" not in places[1], "no request is new"
         assert steady["host_syncs"] == steady["h2d_pageable"] + 1
     assert engine.num_accepted > 0
 

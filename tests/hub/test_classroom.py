@@ -49,7 +49,9 @@ def test_all_run_a_chapter_and_solve_a_kata_at_once(learners):
     for before, after in verdicts:
         assert "1 failed" in before or "failed" in before, before
         assert "4 passed" in after and "failed" not in after, after
-        assert "took longer than" not in before + after, "a neighbour's load is nobody's fault"
+        assert "took longer than" not in before + after, (
+            "a neighbour's load fails no test"
+        )
     peaks = [Cgroups().memory_of(learner.name) for learner in learners]
     if all(peak is not None for peak in peaks):
         print(f"\nmemory: {min(peaks) / 1e9:.2f} to {max(peaks) / 1e9:.2f} GB at most")
@@ -208,7 +210,7 @@ def test_the_board_shows_all_without_names(classroom, learners):
     teacher.start_kernel("teaches.ipynb").run("!debubble progress --show-as Grace")
     assert Path(classroom.folder, "workspaces/teacher/debubble/my/progress.jsonl").exists()
     data = teacher.session.get(f"{board}/data", timeout=60).json()
-    assert len(data["learners"]) == LEARNERS, "whoever teaches is no learner"
+    assert len(data["learners"]) == LEARNERS, "the teacher is no learner"
 
 
 def test_the_board_in_a_browser(classroom, learners):

@@ -102,7 +102,7 @@ def test_paths_take_turns_and_so_does_who_comes_first(memory):
     turns = [name for kind, name, *_ in of_first_cell[3:] if kind == "wall"]
     orders = {"".join(turns[first : first + 3]) for first in range(0, len(turns), 3)}
     assert {"".join(sorted(order)) for order in orders} == {"abc"}
-    assert len(orders) > 1, "whoever follows a copy of the same kind is faster"
+    assert len(orders) > 1, "a copy that follows one of the same kind is faster"
 
 
 @pytest.mark.parametrize("number", range(1, 10))

@@ -222,7 +222,7 @@ def test_wait_is_for_these_and_no_others(accelerator, small):
     first, second = two_pairs_of_transfers(LONG_MS)
     with first, second:
         handler.wait([])
-        assert first.closed, "the host waited for nobody's transfer"
+        assert first.closed, "`wait([])` waited for a transfer"
         first.open()
         handler.wait({1, "of nobody"})
         assert second.closed, "the host waited for others than it was asked to"

@@ -46,7 +46,7 @@ def test_a_page_shows_what_its_commands_print(page, number):
         place = [*SHOWN.finditer(text)][number]
         page.write_text(text[: place.start(2)] + now + text[place.end(2) :])
         shown = now
-    assert now == shown, f"{WRITE}=1 pytest {Path(__file__).name} writes it anew"
+    assert now == shown, f"{WRITE}=1 pytest {Path(__file__).name} writes it again"
 
 
 def test_the_action_names_options_that_there_are():

@@ -115,7 +115,7 @@ def test_the_wheel_is_the_instruments_and_the_calibrations(installed):
     with zipfile.ZipFile(installed.wheel) as archive:
         files = [name for name in archive.namelist() if ".dist-info/" not in name]
         found = {name: archive.read(name) for name in files if name.endswith(".json")}
-    assert "debubble/py.typed" in files, "whoever installs it would have none of its types"
+    assert "debubble/py.typed" in files, "users who install it would have none of its types"
     assert {name.partition("/")[0] for name in files} == {"debubble", "debubble_pytest.py"}
     data = [*(ROOT / "debubble").rglob("*.js"), *(ROOT / "debubble").rglob("*.py")]
     assert {path.relative_to(ROOT).as_posix() for path in data} <= {*files}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 INTRODUCTION = """# Questions
 
-Each is a *predict* cell. **Before** it: let somebody say aloud what the code above does, and
+Each is a *predict* cell. **Before** it: let one learner say aloud what the code above does, and
 nothing about the answer. Everybody commits, you too. Ask two who differ why. **After** it: reveal
 the histogram on the board, and ask those who were right how they knew; then find in the timeline
 what the answer rests on. A question that all of you answered right needs no discussion.

@@ -1,4 +1,4 @@
-"""Llama 3: the plain decoder, with rotary positions that may be scaled for long texts."""
+"""Llama 3: the plain decoder, with rotary positions that may be scaled to serve longer texts."""
 
 from __future__ import annotations
 
