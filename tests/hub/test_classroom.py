@@ -49,9 +49,7 @@ def test_all_run_a_chapter_and_solve_a_kata_at_once(learners):
     for before, after in verdicts:
         assert "1 failed" in before or "failed" in before, before
         assert "4 passed" in after and "failed" not in after, after
-        assert "took longer than" not in before + after, (
-            "a neighbour's load fails no test"
-        )
+        assert "took longer than" not in before + after, "a neighbour's load fails no test"
     peaks = [Cgroups().memory_of(learner.name) for learner in learners]
     if all(peak is not None for peak in peaks):
         print(f"\nmemory: {min(peaks) / 1e9:.2f} to {max(peaks) / 1e9:.2f} GB at most")

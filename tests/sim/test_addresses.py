@@ -83,8 +83,8 @@ def test_new_memory_is_found_beside_old(accelerator):
     [
         (lambda p: (0, p.device.data_ptr(), 8), r"source 0x0, 8 bytes\) is null"),
         (lambda p: (p.host.data_ptr(), 0, 8), r"target 0x0, 8 bytes\) is null"),
-        (lambda p: (p.host.data_ptr(), p.device.data_ptr(), 513), "goes on behind"),
-        (lambda p: (p.device[7].data_ptr(), p.host.data_ptr(), 65), "goes on behind"),
+        (lambda p: (p.host.data_ptr(), p.device.data_ptr(), 513), "runs past the end"),
+        (lambda p: (p.device[7].data_ptr(), p.host.data_ptr(), 65), "runs past the end"),
         (lambda p: (p.host.data_ptr(), p.host.data_ptr() + 64, 8), "in no device memory"),
         (lambda p: (p.host.data_ptr(), p.device.data_ptr(), -1), "-1 bytes"),
     ],

@@ -159,7 +159,7 @@ def test_recordings_leave_nothing(accelerator):
 
 
 @pytest.mark.parametrize(
-    ("first", "where"), [(6, "0 bytes behind its end"), (-4, "16 bytes before its start")]
+    ("first", "where"), [(6, "0 bytes after its end"), (-4, "16 bytes before its start")]
 )
 def test_a_kernel_that_writes_beside_its_memory_is_stopped(accelerator, first, where):
     x = torch.zeros(6, device=accelerator.device)

@@ -32,9 +32,9 @@ def test_what_is_written_inside_is_fine(accelerator, place, nbytes):
     [
         (slice(-8, -4), "wrote up to 8 bytes before its start"),
         (slice(-1, 3), "wrote up to 1 byte before its start"),
-        (slice(24, 25), "wrote up to 1 byte behind its end"),
-        (slice(20, 40), "wrote up to 16 bytes behind its end"),
-        (slice(-BAND, 24 + BAND), "up to 4096 bytes before its start and up to 4096 bytes behind"),
+        (slice(24, 25), "wrote up to 1 byte after its end"),
+        (slice(20, 40), "wrote up to 16 bytes after its end"),
+        (slice(-BAND, 24 + BAND), "up to 4096 bytes before its start and up to 4096 bytes after"),
     ],
 )
 def test_what_is_written_beside_it_is_told(accelerator, place, written, sentence):
@@ -48,7 +48,7 @@ def test_it_waits_for_what_other_streams_write(accelerator):
     with accelerator.stream():
         accelerator.sleep(20.0)
         buffer.memory[BAND + 24 : BAND + 32] = 0
-    assert buffer.overrun() == "wrote up to 8 bytes behind its end"
+    assert buffer.overrun() == "wrote up to 8 bytes after its end"
 
 
 def test_wrong_arguments_are_sentences(accelerator):

@@ -413,7 +413,7 @@ def _is_again(past: Past, before: Past) -> bool:
 
 
 LEFT = "memory of a freed tensor, used"
-UNORDERED = "nothing orders the two: record an event behind the one and make the other wait for it"
+UNORDERED = "nothing orders the two: record an event after one and make the other wait for it"
 AT_ANY_TIME = (
     "may read it before its stream gets there: copy in the stream's order, or have the host know "
     "that the other is done"

@@ -56,7 +56,7 @@ class _Guarded:
         front = (self._front() != UNTOUCHED).nonzero().flatten()
         if len(front):
             return f"{BAND - int(front[0])} bytes before its start"
-        return f"{int((self._back() != UNTOUCHED).nonzero()[0])} bytes behind its end"
+        return f"{int((self._back() != UNTOUCHED).nonzero()[0])} bytes after its end"
 
     def take_over(self) -> bool:
         """Copies the bytes that changed in the copy back to the original, and returns True if there

@@ -13,7 +13,7 @@ from ..memory.address_map import DEVICE, NOWHERE, PINNED, AddressMap, Places
 from ..memory.pieces import Pieces
 
 ALL = slice(None)
-BEHIND = "goes on behind its allocation"
+BEHIND = "runs past the end of its allocation"
 
 
 @dataclass(frozen=True)

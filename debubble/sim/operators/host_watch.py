@@ -128,8 +128,8 @@ def report_read(device: SimDevice, tensor: torch.Tensor) -> None:
     device.hazards.append(
         Hazard(
             "read_before_sync",
-            f"{here} reads what the copy at {pending.source} has not brought yet: wait for an "
-            "event recorded behind the copy first",
+            f"{here} reads memory before the copy at {pending.source} has filled it: first wait "
+            "for an event recorded after the copy",
             pending.source,
             here,
         )

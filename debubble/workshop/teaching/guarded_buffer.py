@@ -57,7 +57,7 @@ class GuardedBuffer:
 
     def overrun(self) -> str:
         """Returns a description of the writes to the bands that completes "Your code …", or "" if
-        there were none: "wrote up to 8 bytes before its start and up to 16 bytes behind its end".
+        there were none: "wrote up to 8 bytes before its start and up to 16 bytes after its end".
         Waits for the device."""
         self.accelerator.synchronize()
         memory = self.memory.cpu()
@@ -67,7 +67,7 @@ class GuardedBuffer:
         if len(front):
             parts.append(f"up to {_bytes(BAND - int(front[0]))} before its start")
         if len(back):
-            parts.append(f"up to {_bytes(int(back[-1]) + 1)} behind its end")
+            parts.append(f"up to {_bytes(int(back[-1]) + 1)} after its end")
         return f"wrote {' and '.join(parts)}" if parts else ""
 
 

@@ -32,7 +32,7 @@ def must_not_keep(modules: Iterable[ModuleType]) -> None:
     if kept > MOST_KEPT:
         raise KataFailure(
             Diagnosis(
-                "what belongs to a call to be dropped behind it",
+                "what belongs to a call to be dropped after it",
                 f"still has {kept} tensors after the calls of this test",
                 why=WHY,
             )
