@@ -100,7 +100,7 @@ def _table(katas: list[Kata], verdicts: list[Verdict]) -> Table:
     what they should."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("kata", no_wrap=True)
-    for heading in ("stub fails", "solution passes", "attempts told why", "files"):
+    for heading in ("stub fails", "solution passes", "attempts explained", "files"):
         table.add_column(heading, justify="center")
     for kata in katas:
         own = {v.subject: v for v in verdicts if v.kata == kata.name}

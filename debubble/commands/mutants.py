@@ -39,17 +39,17 @@ def check_mutants(names: list[str], device: str) -> None:
             console.print(Text(f"✘ {mutation.problem}", style="red"), soft_wrap=True)
     if any(mutation.unexplained or mutation.problem for mutation in mutations):
         raise typer.Exit(1)
-    console.print(Text(f"{_in_words(mutations)}: for a reason each.", style="green"))
+    console.print(Text(f"{_in_words(mutations)}. Each survivor has a reason.", style="green"))
 
 
 def _in_words(mutations: Sequence[Mutation]) -> str:
-    """Returns a summary such as `20 of 23 mutants fail, 2 do the same, 1 may pass`."""
+    """Returns a summary such as `20 of 23 mutants fail, 2 are equivalent, 1 may pass`."""
     tried = sum(mutation.tried for mutation in mutations)
     survive = sum(len(mutation.survivors) for mutation in mutations)
     same = sum(len(mutation.equivalent) for mutation in mutations)
     others = sum(len(mutation.explained) for mutation in mutations)
     words = [f"{tried - survive} of {tried} mutants fail"]
-    words += [f"{same} do the same"] if same else []
+    words += [f"{same} are equivalent"] if same else []
     words += [f"{others} may pass"] if others else []
     return ", ".join(words)
 

@@ -39,7 +39,7 @@ def board(folder: Path, port: int, address: str, kept: Path | None) -> None:
     async def serve() -> None:
         found = _listen(server, port, address)
         shown = f"[{address}]" if ":" in address else address
-        typer.echo(f"The board of {folder}, to show:  http://{shown}:{found}/")
+        typer.echo(f"The board of {folder}, for everybody:  http://{shown}:{found}/")
         typer.echo(f"For the teacher:  http://{shown}:{found}/#teacher={token}")
         typer.echo("Ctrl-C ends it.")
         await asyncio.Event().wait()
@@ -59,4 +59,4 @@ def _listen(server, port: int, address: str) -> int:
             return candidate
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-    refuse(f"no port from {port} on can be had at {address} ({reason}): name another by --port")
+    refuse(f"no port from {port} on is free at {address} ({reason}): name another by --port")

@@ -11,12 +11,12 @@ import torch
 from .refusing import NotSimulated, say_once
 
 BENCHMARK = (
-    "triton.testing.do_bench calls its function once on sim, and its answer is modelled time: a "
-    "Triton kernel takes as long as the bytes of its arguments"
+    "triton.testing.do_bench calls its function once on sim and returns modelled time: a Triton "
+    "kernel's time depends only on the bytes of its arguments"
 )
 COMPILED = (
-    "Triton compiles nothing on sim: a kernel that was warmed up says 32 registers and 1024 bytes "
-    "of shared memory, whatever it needs"
+    "Triton compiles nothing on sim: a warmed-up kernel always reports 32 registers and 1024 bytes "
+    "of shared memory"
 )
 AHEAD_MS = 0.2
 """How long the device sleeps before a timed function, in milliseconds, so that its launches queue
