@@ -1,4 +1,4 @@
-// What a pointer and keys do on the canvas.
+// The pointer's gestures and the keys of the canvas.
 import { AXIS } from "./drawing/stage.js";
 
 export const HELP =

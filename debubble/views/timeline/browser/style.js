@@ -1,4 +1,4 @@
-// How it looks, in light and dark, whatever page it stands in.
+// The styles of the timeline, light and dark, independent of the page around it.
 
 // Nested below our own class: nothing of it reaches the page around.
 export const STYLE = `

@@ -126,13 +126,13 @@ class TimelineView {
     fillShares(this.shares, facts, causes);
   }
 
-  /** Something else is to be drawn than a moment ago. */
+  /** Redraws, and marks the table as outdated. */
   changed() {
     this.revision += 1;
     this.redraw();
   }
 
-  // ---- which recording keys, search and table are about
+  // ---- the recording that keys, search and table use
 
   ask(recording) {
     this.asked = recording;
@@ -151,7 +151,7 @@ class TimelineView {
     return target.which === "before" ? this.before : this.after;
   }
 
-  // ---- the part that is seen
+  // ---- the visible part
 
   get everything() {
     return [-MARGIN * this.length, (1 + MARGIN) * this.length];
@@ -191,7 +191,7 @@ class TimelineView {
 
   // ---- what is pointed at
 
-  /** What lies at a point of the canvas: where a ghost stands out behind, it answers first. */
+  /** Returns the target at a point of the canvas: a ghost that stands out comes first. */
   find(x, y) {
     const { stage, before, after } = this;
     const row = x < GUTTER ? null : stage.rowAt(y);
@@ -236,7 +236,7 @@ class TimelineView {
     return (start + end) / 2;
   }
 
-  /** Go to the next event or bubble, or the next that was found, from what is selected or else from
+  /** Goes to the next event or bubble, or the next match, from the selected target or else from
    * the left edge. */
   step(what, by) {
     const { asked } = this;
@@ -259,7 +259,7 @@ class TimelineView {
     this.hover(this.selected);
   }
 
-  /** Show the selected: near enough to be seen, and not larger than the view. */
+  /** Shows the selected target: large enough to be seen, and not larger than the view. */
   reveal() {
     const [start, end] = this.recordingOf(this.selected).spanOf(this.selected);
     const [from, to] = this.range;
@@ -273,7 +273,7 @@ class TimelineView {
     }
   }
 
-  /** Add up what lies in an area, [start, end] in microseconds; null lets go of it. */
+  /** Sums up the events in an area, [start, end] in microseconds; null clears it. */
   mark(area) {
     const [first, last] = [0, this.length];
     this.area = area && [Math.max(area[0], first), Math.min(area[1], last)];

@@ -34,12 +34,12 @@ export function tickLabel(us, step) {
   return `${(us / size).toFixed(us === 0 ? 0 : Math.min(digits, 6))} ${unit}`;
 }
 
-/** `void at::native::vectorized_kernel<4, float>(int)` is told from others by its middle. */
+/** `void at::native::vectorized_kernel<4, float>(int)` is recognised by its middle. */
 export function shortName(name) {
   return name.replace(/^void /, "").replace(/[<(].*$/, "").replace(/^.*::/, "") || name;
 }
 
-/** `text`, cut so that it is at most `width` pixels wide, or "" where no letters have room. */
+/** `text`, cut so that it is at most `width` pixels wide, or "" if no letters fit. */
 export function fit(pen, text, width) {
   const needed = pen.measureText(text).width;
   if (needed <= width) return text;

@@ -13,7 +13,7 @@ export class Area {
     this.box.replaceChildren();
   }
 
-  /** The marked area and the first sums, as the table says them. */
+  /** The marked area and its first sums, in the words of the table. */
   inWords() {
     const rows = [...this.box.querySelectorAll("tbody tr")].slice(0, 2);
     const cells = (row) => [...row.children].map((cell) => cell.textContent).filter(Boolean);

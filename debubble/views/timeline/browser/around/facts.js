@@ -1,7 +1,7 @@
 // The facts beside the drawing: times, counts, legend, idle shares.
 import { add, percent, time } from "../words.js";
 
-/** [what it took, what it took before, what became of that]. The time from end to end leads, since a
+/** Returns [the time, the time before, the change]. The time from end to end leads, since a
  * share can get worse where the whole gets better; a load that queues in front is no part of it. */
 export function endToEnd({ after, before }) {
   const took = ({ length, load }) => length - load;
@@ -21,7 +21,7 @@ export function idleWords(facts) {
   return `idle ${percent(share)} of ${time(facts.span)}`;
 }
 
-/** The whole in a sentence, for those who don't see it. */
+/** Returns a sentence about the whole timeline, for screen readers. */
 export function inWords(facts) {
   const { after, before } = facts;
   const [now, then, change] = endToEnd(facts);
@@ -79,7 +79,7 @@ export function fillLegend(node, recordings, kinds) {
   });
 }
 
-/** A bar for each recording, as long as its time: what it computed, and what it waited for. */
+/** A bar for each recording, as long as its time: computing, then idle by cause. */
 export function fillShares(node, facts, causes) {
   node.replaceChildren();
   for (const which of facts.before ? ["before", "after"] : ["after"]) {

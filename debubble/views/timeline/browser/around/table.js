@@ -1,4 +1,4 @@
-// What is in view, or what a search found of it, as a table.
+// A table of the events in view, or of the matches of a search among them.
 import { add, addButton, time } from "../words.js";
 
 const PAGE = 100;
@@ -17,7 +17,7 @@ export class Table {
     return !this.box.hidden;
   }
 
-  /** Drawn again only if something else is to be seen. */
+  /** Fills the table again only if its content would change. */
   fill() {
     if (this.box.hidden) return;
     const { view } = this;

@@ -1,4 +1,4 @@
-// The words beside what is hovered, in a box that no output area cuts off.
+// The description of the hovered target, in a box that no output area cuts off.
 import { add } from "../words.js";
 
 export class Tip {
@@ -43,7 +43,7 @@ export class Tip {
     return this.box.matches(":popover-open");
   }
 
-  /** Below and right of its place, or where the window has room for it. */
+  /** Moves the box below and right of its place, or where the window has room for it. */
   place() {
     if (!this.at) return;
     const canvas = this.canvas.getBoundingClientRect();

@@ -1,4 +1,4 @@
-// What is pointed out: the hovered and the selected, what a search found, and a marked area.
+// Highlights: the hovered and the selected target, the matches of a search, and a marked area.
 import { AXIS, OVERVIEW } from "./stage.js";
 
 export function drawTarget(stage, recording, target, selected) {
@@ -20,7 +20,7 @@ export function drawTarget(stage, recording, target, selected) {
   if (launch >= 0) drawWay(stage, recording, launch, left, top);
 }
 
-/** From a launch to what it started, which begins at (x, y). */
+/** Draws an arrow from a launch to the kernel or copy that it started, at (x, y). */
 function drawWay(stage, recording, launch, x, y) {
   const { pen } = stage;
   const host = stage.rows[recording.lane[launch]];

@@ -1,4 +1,4 @@
-// What lies behind the events: rows, their names, the axis, and which part of the whole is seen.
+// The background of the events: rows, their names, the axis, and an overview of the visible part.
 import { tickLabel, tickStep } from "../words.js";
 import { AXIS, GUTTER, OVERVIEW, RIGHT } from "./stage.js";
 

@@ -14,7 +14,7 @@ export function drawLanes(stage, recording, ghost) {
   }
 }
 
-/** However many events there are, a lane that is mostly idle looks so. */
+/** Draws a lane. One that is mostly idle looks so, whatever the number of events. */
 function drawLane(stage, recording, row, lane, ghost) {
   const { pen, kinds, plotWidth, scale, start } = stage;
   const { starts, ends } = lane;

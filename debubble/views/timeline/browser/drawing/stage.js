@@ -11,7 +11,7 @@ export class Stage {
     this.marks = 0;
   }
 
-  /** Rows from the top down, the idle time below them; a ghost takes the upper edge of each. */
+  /** Lays out the rows from the top down, then idle time; a ghost takes each row's upper edge. */
   lay(lanes, ghosted, { kinds, causes }) {
     Object.assign(this, { ghosted, kinds, causes });
     let top = AXIS;
@@ -26,8 +26,8 @@ export class Stage {
     this.height = top + IDLE_ROW + OVERVIEW + 4;
   }
 
-  /** Ready to be drawn on: as wide as there is room, cleared, [start, end] µs from edge to edge.
-   * False where there is no room at all. */
+  /** Prepares the canvas: as wide as there is room, cleared, [start, end] µs from edge to edge.
+   * Returns false if there is no room. */
   begin(range, root) {
     this.see(range);
     if (!this.width) return false;
@@ -64,7 +64,7 @@ export class Stage {
     return this.rows.find((row) => y >= row.top && y < row.top + row.height);
   }
 
-  /** Where an event lies in its row: [top, height]. The ghost stands out behind, above. */
+  /** Returns an event's [top, height] in its row. A ghost stands out above. */
   slot(row, key, ghost) {
     const inset = this.ghosted && !ghost ? 13 : 5;
     const top = row.top + (ghost ? 3 : inset), bottom = row.top + row.height - 5;
@@ -72,7 +72,7 @@ export class Stage {
     return [top, bottom - top];
   }
 
-  /** Where a bubble lies in the row of idle time: [top, height]. */
+  /** Returns a bubble's [top, height] in the row of idle time. */
   idleSlot(ghost) {
     const top = this.idle.top + (ghost ? 2 : this.ghosted ? 9 : 4);
     return [top, this.idle.top + this.idle.height - 4 - top];

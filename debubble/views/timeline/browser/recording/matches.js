@@ -1,4 +1,4 @@
-// Which events and bubbles a search finds: a word in their name, kind, cause or source line.
+// The events and bubbles that a search finds by a word in their name, kind, cause or source line.
 
 export class Matches {
   constructor(recording, words) {
@@ -8,7 +8,7 @@ export class Matches {
       const text = texts.join(" ").toLowerCase();
       return wanted.every((word) => text.includes(word));
     };
-    // Names, lines and kinds are few: each pair of them is asked about once.
+    // Names, lines and kinds are few: each pair of them is searched once.
     const { facts, kinds, causes } = recording;
     const line = (source) => (source < 0 ? "" : facts.sources[source].join(" "));
     const known = new Map();

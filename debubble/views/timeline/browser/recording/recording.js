@@ -103,7 +103,7 @@ export class Recording {
     return [this.laneNames[this.lane[index]], words, this.source[index]];
   }
 
-  /** What there is to say of an event or a bubble; source text after "› ". */
+  /** Returns the lines that describe an event or a bubble; source text after "› ". */
   lines(target) {
     const { what, index } = target;
     const [, words, source] = this.about(target);

@@ -1,4 +1,4 @@
-// What happened between two moments of a recording, added up.
+// Sums of a recording between two moments.
 
 /** kinds and causes: [index, how many touch the area, microseconds of them within it]. Events at
  * the area's ends count with what lies in it. `computing` and `idle` are the device's microseconds. */
