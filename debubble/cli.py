@@ -316,7 +316,7 @@ def syncs(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Exit with status 1 only for findings that are not in FILE, from --json.",
+            help="Exit with status 1 only for findings that are not in FILE, written by --json.",
         ),
     ] = None,
     json: Annotated[
