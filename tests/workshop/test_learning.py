@@ -50,7 +50,7 @@ def passed(workbook, name):
 def test_alone_it_says_where_you_are_in_ten_lines(debubble):
     output = debubble().output
     assert output.startswith("0 of 3 katas solved.\nNow: Add up, chapter 00 (easy, 5 minutes)")
-    assert len(output.splitlines()) <= 10 and "step 1 of 3" in output
+    assert len(output.splitlines()) <= 10 and "hint 1 of 3" in output
 
 
 def test_list_has_all_katas_and_marks_them(debubble, workbook):
