@@ -528,7 +528,7 @@ def test_without_a_ghost_nothing_offers_to_ask_it(show):
     view = show(transformer_step(1))
     assert view.page.get_by_role("button", name="Use the recording before").count() == 0
     view.press("g")
-    assert "no recording before" in view.page.locator("[aria-live]").inner_text()
+    assert "no earlier recording" in view.page.locator("[aria-live]").inner_text()
 
 
 def sums_of(view) -> dict[str, list[str]]:

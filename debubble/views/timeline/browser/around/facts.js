@@ -31,7 +31,7 @@ export function inWords(facts) {
   return (
     `Timeline, ${after.label}: ${now}${then ? ` (before: ${then}; ${change})` : ""}. ` +
     `${counts.join(", ") || "nothing recorded"}. Device ${idleWords(after)}.` +
-    (before ? ` Before, drawn as a ghost: device ${idleWords(before)}.` : "")
+    (before ? ` The ghost is the recording before: device ${idleWords(before)}.` : "")
   );
 }
 
