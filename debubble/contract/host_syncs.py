@@ -107,8 +107,9 @@ def region_here() -> Region | None:
 
 
 def _here() -> Region | None:
-    """Returns the region around the running code, or in a backward pass around the code that waits
-    for it. Returns None if there is none or it has ended."""
+    """Returns the region of `no_host_syncs` or `allow_host_sync` around the running code, or in a
+    backward pass around the code that waits for it. Returns None if there is none or it has
+    ended."""
     region = _region.get()
     if region is None and UNDER_WAY:
         running = current()

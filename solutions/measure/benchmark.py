@@ -284,8 +284,8 @@ def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> 
 
 def idle_in_a_row(cost: Mapping[str, float]) -> float:
     """Returns the part, 0 to 1, of a step in a row in which the device does nothing. `cost` is a
-    StepInARowCost as it is stored, whose idle_share is that of a step after a load, which hides a
-    slow host."""
+    stored StepInARowCost. Its device_us and idle_share, measured behind a load, give the time for
+    which the device works; its loop_us is the whole step's."""
     busy_us = cost["device_us"] * (1.0 - cost["idle_share"])
     return max(0.0, 1.0 - busy_us / cost["loop_us"])
 

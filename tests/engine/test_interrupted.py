@@ -208,7 +208,8 @@ def test_nor_is_anything_lost_on_a_device_with_graphs_loads_and_stores(hybrid, o
 
 @pytest.fixture(scope="module")
 def on_device(hybrid):
-    """Returns (number of lines, answers) of a day on the device without interruptions."""
+    """Returns (count, answers) of a run on the device without interruptions: `count` is how many
+    lines of code ran, and so at how many places the tests can interrupt one."""
     answers = lived_on_device(hybrid.engine(), hybrid, lines := Lines())
     assert len({*map(tuple, answers)}) == 2, "the long one was answered twice, and alike"
     return lines.count, answers

@@ -97,7 +97,8 @@ def left_out(device: str) -> tuple[str, ...]:
 
 def tests(name: str, device: str) -> Part:
     """Returns the part "tests-<name>" with the tests of TESTS[name], without those with a marker of
-    `left_out` or that need much memory. It has one process if pytest-xdist is missing."""
+    `left_out` or that need much memory. It has as many processes as PROCESSES says, else one; one
+    too if pytest-xdist is missing."""
     part = f"tests-{name}"
     elsewhere = TRUTH if name != "truth" else ()
     processes = PROCESSES.get(part, 1) if find_spec("xdist") else 1

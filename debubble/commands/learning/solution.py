@@ -56,9 +56,9 @@ def diff(word: str | None, spoil: bool) -> None:
 
 
 def _allowed(learner: Learner, word: str | None, spoil: bool, command: str) -> Kata:
-    """Returns the kata that `word` means if its solution may be shown. Without a word and with an
-    unsolved current kata it is the last solved one. Refuses an unsolved kata unless `spoil` is set;
-    then it records that the solution was shown."""
+    """Returns the kata that `word` means if its solution may be shown. Without a word it is the
+    current kata if that is solved or `spoil` is set, else the last solved one. Refuses an unsolved
+    kata unless `spoil` is set; then it records that the solution was shown."""
     kata = learner.choose(word)
     solved = learner.standings[kata.name].solved
     if not word and not solved and not spoil:

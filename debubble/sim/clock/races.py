@@ -178,8 +178,8 @@ class Races:
     def _meet(
         self, block: Block, access: Access, stream: SimStream, where: Where | None, wrote: bool
     ) -> None:
-        """Reports a race with each earlier access to the block that nothing orders before this
-        access, then notes this access.
+        """Reports a race with each earlier access to the same bytes of the block that nothing
+        orders before this one, if one of the two writes. Then notes this access.
 
         An access ordered after the last write is also ordered after everything before that write.
         """

@@ -78,7 +78,7 @@ class InFlight:
         self._queue: list[tuple[float, int, Upload | Download]] = []
         self._count = 0
         self._lent: WeakValueDictionary[int, Upload] = WeakValueDictionary()
-        """The uploads with a lender, by the address of the lender's memory."""
+        """Large uploads whose sent bytes lie in the memory of their target, by its address."""
         self._host_writes: dict[tuple[int, int], SourceLine] = {}
         """The line that last wrote to each range of pinned addresses, the latest line last."""
 

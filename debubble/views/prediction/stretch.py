@@ -130,6 +130,7 @@ class StretchQuestion(Question[Stretch, Stretch]):
 def predict_stretch(
     question: str, milliseconds: float, known: Mapping[str, tuple[float, float]]
 ) -> StretchQuestion:
-    """Returns a question whose answer is a stretch of the device's lane, which is `milliseconds`
-    long. `known` is the known part of the device's work by name: (start, end) in milliseconds."""
+    """Returns a question whose answer is an interval on the device's lane. The whole lane is
+    `milliseconds` long. `known` is the known part of the device's work by name: (start, end) in
+    milliseconds."""
     return StretchQuestion(question, milliseconds, known)

@@ -20,7 +20,7 @@ class WrongAttempt:
     kata: Kata
     path: Path
     fails: tuple[str, ...]
-    """The tests that must fail; all other tests must pass."""
+    """The tests that must fail. All tests but these and `may_fail` must pass."""
     may_fail: tuple[str, ...]
     """The tests that may fail as well: a race does not fail each time on a GPU."""
     says: tuple[str, ...]

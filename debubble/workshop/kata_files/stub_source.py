@@ -118,7 +118,8 @@ def last_line(node: ast.stmt) -> int:
 
 
 def names_read(code: str) -> list[str]:
-    """Returns the names that `code` reads and does not define itself, in the order of first use."""
+    """Returns the names that `code` reads, without those that its own definitions and imports make
+    and without builtins, in the order of first use."""
     nodes = list(ast.walk(ast.parse(code)))
     read = [node for node in nodes if isinstance(node, ast.Name)]
     read.sort(key=lambda node: (node.lineno, node.col_offset))

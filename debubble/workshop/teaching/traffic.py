@@ -35,7 +35,8 @@ class DeviceTraffic(TorchDispatchMode):
         return sum(nbytes for nbytes, _ in self.written)
 
     def largest(self) -> tuple[tuple[SourceLine, int], ...]:
-        """Returns the line that wrote the most, in the form of a Diagnosis's `lines`."""
+        """Returns ((line, 1),) for the line that wrote the most bytes, in the form of a
+        Diagnosis's `lines`; empty if no line is known."""
         by_line: dict[SourceLine, int] = {}
         for nbytes, line in self.written:
             if line is not None:

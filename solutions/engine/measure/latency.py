@@ -74,8 +74,8 @@ def report_latency(
 
 
 def measured(engines: Engines) -> tuple[str, ...]:
-    """Returns the names of the variants whose latency is measured. The last one is the start of
-    chapter 04: all but flex_full_graph."""
+    """Returns the names of the variants whose latency is measured: those of `engines`, and last
+    the one from which chapter 04 starts, with all optimisations but flex_full_graph."""
     return (*engines.variants, PIECEWISE)
 
 
