@@ -863,10 +863,15 @@ def instead_of(
             if apart and not adds_up and (remedy.of_steps or remedy in BY_THE_TEXT):
                 return TEXTS[apart]
             names = {"call": (call or "").removeprefix("linalg_"), **read.groupdict()}
-            return remedy.instead.format(**names) if "{" in remedy.instead else remedy.instead
+            return _filled(remedy.instead, names)
     if library is None:
         return None
     if apart:
         return TEXTS[apart]
     name = library.in_library.partition("/")[0].partition(":")[0]
     return LIBRARYS.format(library=name, function=library.function.partition(".<locals>")[0])
+
+
+def _filled(advice: str, names: dict[str, str]) -> str:
+    """Returns the advice with the values of its {names}. Other braces stay."""
+    return re.sub(r"\{(\w+)\}", lambda name: names[name[1]], advice)

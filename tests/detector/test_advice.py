@@ -8,7 +8,7 @@ import pytest
 
 import debubble
 from debubble.contract.source_line import SourceLine
-from debubble.detector.instead import instead_of
+from debubble.detector.instead import REMEDIES, instead_of
 from debubble.detector.loops import Loops
 from debubble.recording.recording import elapsed
 
@@ -90,6 +90,16 @@ def test_a_wait_inside_a_library_is_told_by_the_librarys_line(text, inside, inst
     line = SourceLine("train.py", 3, "<module>", text, inside=(library,))
     said = instead_of("value", "item", "_local_scalar_dense", line)
     assert said is None if instead is None else said.startswith(instead)
+
+
+def test_advice_may_contain_a_dictionary_and_names_only_what_is_read():
+    file = "/x/site-packages/accelerate/utils/operations.py"
+    library = SourceLine(file, 7, "f", "return tensor.to(device, non_blocking=non_blocking)")
+    line = SourceLine("train.py", 3, "<module>", "trainer.train()", inside=(library,))
+    assert '{"non_blocking": True}' in instead_of("pinned_upload", "to(pinned)", "copy_", line)
+    for remedy in REMEDIES:
+        known = {"call", *re.compile(remedy.reads).groupindex}
+        assert {*re.findall(r"\{(\w+)\}", remedy.instead)} <= known, remedy.instead
 
 
 def test_no_advice_is_said_and_not_made_up():
