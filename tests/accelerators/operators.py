@@ -39,7 +39,6 @@ DIFFERING = {
     "linalg.ldl_factor": "the values decide how many pivots the host reads",
     "linalg.ldl_factor_ex": "the values decide how many pivots the host reads",
     "linalg.pinv-singular": "the values decide how soon an iteration ends",
-    "to_sparse": "sim has no sparse tensors",
 }
 """Operators whose waits and copies on sim differ from an H100's, and why."""
 SECONDS = 60

@@ -50,6 +50,9 @@ def cuda(accelerator):
         lambda: torch.ones(3, device="cuda")[1:].clone(),
         lambda: torch.nn.LazyLinear(2).cuda()(torch.ones(1, 3).cuda()),
         lambda: torch.nn.LazyLinear(2, device="cuda")(torch.ones(1, 3).cuda()),
+        lambda: torch.eye(2).to_sparse().cuda(),
+        lambda: torch.eye(2, device="cuda").to_sparse().to("cuda").half().detach(),
+        lambda: torch.sparse_coo_tensor([[0], [0]], [1.0], device="cuda").coalesce() * 2,
     ],
 )
 def test_each_way_of_saying_it_gives_a_tensor_that_says_so(cuda, make):

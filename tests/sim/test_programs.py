@@ -75,11 +75,6 @@ def test_data_of_the_cpu_is_no_data_of_the_device(accelerator):
         x.data = torch.ones(3)
 
 
-def test_a_sparse_tensor_is_refused(accelerator):
-    with pytest.raises(NotImplementedError, match=r"sim has no torch\.sparse_coo tensors"):
-        torch.ones(2, 2, device=accelerator.device).to_sparse()
-
-
 def test_tensors_of_the_cpu_have_forward_derivatives_beside_sim():
     x = torch.rand(3)
     value, derivative = torch.func.jvp(torch.sin, (x,), (torch.ones(3),))
@@ -92,13 +87,6 @@ def test_a_script_of_pytorch_may_make_tensors_beside_sim():
         return torch.zeros([2]) + torch.ones_like(x) + torch.full([2], 3.0)
 
     assert torch.jit.script(made)(torch.rand(2)).tolist() == [4.0, 4.0]
-
-
-def test_a_sparse_gradient_is_refused(accelerator):
-    embedding = torch.nn.Embedding(5, 3, sparse=True).to(accelerator.device)
-    loss = embedding(torch.tensor([1, 2], device=accelerator.device)).sum()
-    with pytest.raises(NotImplementedError, match=r"sim has no torch\.sparse_coo tensors"):
-        loss.backward()
 
 
 def test_a_launched_function_that_waits_for_gradients_is_refused(accelerator):

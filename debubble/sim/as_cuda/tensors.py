@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..operators.features.loading import SimStorage
+from ..operators.features.sparse import SparseTensor
 from ..tensor import CALLED, SimTensor, said_device
 from .refusing import check_index
 from .replacing import in_place_of, replaced
@@ -21,17 +22,14 @@ is on sim."""
 
 @contextmanager
 def tensors_say_cuda() -> Iterator[None]:
-    methods = {name: _on_sim(getattr(SimTensor, name)) for name in _METHODS}
-    attributes = {
-        "device": property(lambda self: said_device()),
-        "is_cuda": property(lambda self: True),
-        **in_place_of(SimTensor, {"type": _type, **methods}),
-    }
     functions = {name: _on_sim(getattr(torch, name)) for name in _FUNCTIONS}
-    storage = {"device": property(lambda self: said_device()), "is_cuda": property(lambda _: True)}
+    where = {"device": property(lambda self: said_device()), "is_cuda": property(lambda self: True)}
     with ExitStack() as stack:
-        stack.enter_context(replaced(SimTensor, attributes))
-        stack.enter_context(replaced(SimStorage, storage))
+        for kind in (SimTensor, SparseTensor):
+            methods = {name: _on_sim(getattr(kind, name)) for name in _METHODS}
+            replacing = in_place_of(kind, {"type": _type, **methods})
+            stack.enter_context(replaced(kind, {**where, **replacing}))
+        stack.enter_context(replaced(SimStorage, where))
         stack.enter_context(replaced(torch.Tensor, in_place_of(torch.Tensor, {"cuda": _cuda})))
         stack.enter_context(replaced(torch, in_place_of(torch, functions)))
         CALLED.add("cuda")

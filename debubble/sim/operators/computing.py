@@ -23,6 +23,7 @@ from .differences.lost_values import WRITTEN, noting_losses
 from .differences.other_means import ON_CPU
 from .differences.wider_types import in_wider_types, types_to_widen
 from .execution import Operation, execute
+from .features import sparse
 from .work import HALVES, MATRIX_PRODUCTS, matrix_product
 
 NUMBERS = (bool, int, float, complex)
@@ -148,7 +149,20 @@ class Computation:
                 tensor.look_at(tensor.data_on_cpu, tensor.block)
         if not self.returns_written:
             return on_sim(out, self.device)
+        if not written and isinstance(out, (torch.Tensor, sparse.Parts)):
+            return self._into_sparse(args, kwargs, out)
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)
+
+    def _into_sparse(self, args: tuple, kwargs: dict, out: Any) -> torch.Tensor:
+        """Gives the one tensor that the operator writes, a sparse one, the result's indices and
+        values, and returns it. Raises NotImplementedError in a capture."""
+        if self.device.capturing is not None:
+            raise NotImplementedError(
+                f"sim can't capture {self.name}, which changes a sparse tensor in place: use the "
+                "operator that returns its result"
+            )
+        (target,) = self._all_written(args, kwargs)
+        return sparse.replaced(target, on_sim(out, self.device))
 
     def effects(self, args: tuple, kwargs: dict) -> Effects:
         """Returns the kernels, copies and waits of the operator for these arguments, whose tensors
@@ -177,6 +191,10 @@ class Computation:
             self.device.check(self.name, effects.actions(kernel(self.name)))
         if call is None and self.name in IN_FLOAT32 and _is_large_in_halves(on_device):
             call = partial(_in_float32, self.func, cpu_args, cpu_kwargs)
+        in_parts = self.device.capturing is not None or self.device.in_flight.uploads
+        if in_parts and any(map(sparse.is_sparse, cpu_args)):
+            # If it runs again, its results are copied into these tensors.
+            call = partial(sparse.in_parts, call or partial(self.func, *cpu_args, **cpu_kwargs))
         operation = Operation(
             call or partial(self.func, *cpu_args, **cpu_kwargs),
             partial(self._actions, effects, on_device, cpu_args),
@@ -299,6 +317,8 @@ def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
         if isinstance(value, SimTensor):
             inputs.append(value)
             return value.data_on_cpu
+        if sparse.is_sparse(value) and value.device.type != "cpu":
+            return sparse.on_cpu_data(value, inputs)
         value = value if value.device.type == "cpu" else _brought_to_cpu(value)
         inputs.append(value)
         return value
@@ -324,13 +344,18 @@ def _brought_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 def on_sim(value: Any, device: SimDevice) -> Any:
     """Returns an operator's results, a CPU tensor or nested lists of them, as tensors on sim over
-    the same data, each with a new allocation. Raises NotImplementedError for a sparse or nested
-    tensor."""
+    the same data, each with a new allocation. Raises NotImplementedError for a tensor that is
+    nested, or sparse in another layout than COO."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided or value.is_nested:
+            if sparse.is_sparse(value):
+                return on_sim(sparse.parts_of(value), device)
             kind = "nested" if value.is_nested else str(value.layout)
             raise NotImplementedError(f"sim has no {kind} tensors: keep this one on the CPU")
         return device.made(SimTensor(value))
+    if isinstance(value, sparse.Parts):
+        parts = (on_sim(value.indices, device), on_sim(value.values, device))
+        return sparse.assembled(*parts, value)
     if isinstance(value, (list, tuple)):
         return type(value)([on_sim(item, device) for item in value])
     return value

@@ -20,12 +20,14 @@ from .differences import half_fft
 from .differences.other_means import LEAVES_OUT
 from .dispatch import Dispatcher
 from .execution import Operation, execute
-from .features import autocast
+from .features import autocast, sparse
 from .in_one_piece.attention import attention
 from .in_one_piece.gradient import ANSWERED_BY_THE_HOST, differentiable
 from .in_one_piece.linear import OPERATOR as LINEAR
 from .in_one_piece.linear import Linear, linear
 
+aten = torch.ops.aten
+SPARSE = "SparsePrivateUse1"
 IMPLICIT = torch.DispatchKey.CompositeImplicitAutograd
 _library: torch.library.Library | None = None
 _fallback: torch.library.Library | None = None
@@ -114,6 +116,14 @@ def install(dispatcher: Dispatcher) -> None:
     dispatcher.runs_by(LINEAR, Linear(dispatcher))
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
+    for func in sparse.MAKES:
+        dispatcher.runs_by(func, partial(sparse.structure, func))
+    for func in (aten._to_sparse.default, aten._to_sparse.sparse_dim):
+        dispatcher.runs_by(func, sparse.to_sparse)
+    for func in sparse.STRUCTURE:
+        _library.impl(func, partial(_sparse_structure, func), SPARSE)
+    _library.impl("_to_copy", lambda *args, **kwargs: sparse.moved(args, kwargs), SPARSE)
+    _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), SPARSE)
     for key, kind in WITHOUT_MEMORY.items():
         _fallback.fallback(partial(_refuse, kind), key)
     half_fft.install(_library)
@@ -142,8 +152,7 @@ def _ctc_loss(
 
 WITHOUT_MEMORY = {
     "NestedTensorPrivateUse1": "nested",
-    "SparsePrivateUse1": "sparse",
-    "SparseCsrPrivateUse1": "sparse",
+    "SparseCsrPrivateUse1": "compressed sparse",
 }
 """The kinds of tensors that sim refuses, by the dispatch key of their operators. PyTorch makes such
 tensors for any device."""
@@ -153,6 +162,10 @@ def _refuse(kind: str, func: Any, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(
         f"sim has no {kind} tensors, which {func.name()} was called with: keep them on the CPU"
     )
+
+
+def _sparse_structure(func: Any, *args: Any, **kwargs: Any) -> Any:
+    return sparse.structure(func, args, kwargs)
 
 
 def _in_one_piece(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:

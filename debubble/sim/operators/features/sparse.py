@@ -1,0 +1,133 @@
+"""Sparse COO tensors on sim: PyTorch's own structure around two sim tensors, indices and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from ...tensor import SimTensor
+
+aten = torch.ops.aten
+CPU_KERNELS = torch._C.DispatchKeySet(torch._C.DispatchKey.SparseCPU)
+MAKES = (
+    aten._sparse_coo_tensor_with_dims_and_tensors.default,
+    aten._sparse_coo_tensor_with_dims.default,
+)
+"""Operators that put indices and values together. They have dense sim tensors as arguments."""
+STRUCTURE = {
+    *MAKES,
+    *(
+        getattr(aten, name).default
+        for name in (
+            *("sparse_dim", "dense_dim", "_dimI", "_dimV", "_nnz", "is_coalesced", "_coalesced_"),
+            *("_indices", "_values", "indices", "values", "clone", "copy_sparse_to_sparse_"),
+            *("sparse_resize_", "sparse_resize_and_clear_"),
+        )
+    ),
+    aten.empty.memory_format,
+}
+"""Operators whose CPU kernels only handle the structure: they call dense operators on indices and
+values, which run on sim."""
+
+
+class SparseTensor(torch.Tensor):
+    """A sparse COO tensor whose indices and values are tensors on sim. It has a class of its own so
+    that `as_cuda` can change the device that it reports."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as PyTorch advises
+
+    def detach(self) -> torch.Tensor:
+        return of_class(super().detach())
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # PyTorch gives its argument no name
+        text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
+        return text.replace("SparseTensor(", "tensor(", 1).replace("\n      ", "\n")
+
+
+def of_class(value: Any) -> Any:
+    """Returns a sparse tensor on sim as a SparseTensor, and any other value unchanged."""
+    if type(value) is torch.Tensor and is_sparse(value) and value.device.type != "cpu":
+        return torch.Tensor._make_subclass(SparseTensor, value)
+    return value
+
+
+class Parts(NamedTuple):
+    """A sparse result of an operator on CPU data: its tensors, and the `size` of the whole."""
+
+    indices: torch.Tensor
+    values: torch.Tensor
+    size: torch.Size
+    coalesced: bool
+
+
+def is_sparse(value: object) -> bool:
+    """Returns True for a sparse COO tensor."""
+    return isinstance(value, torch.Tensor) and value.layout is torch.sparse_coo
+
+
+def parts_of(value: Any) -> Any:
+    """Returns an operator's results with the Parts of each sparse tensor in its place."""
+    if is_sparse(value):
+        return Parts(value._indices(), value._values(), value.shape, value.is_coalesced())
+    if isinstance(value, (list, tuple)):
+        return type(value)([parts_of(item) for item in value])
+    return value
+
+
+def assembled(indices: torch.Tensor, values: torch.Tensor, of: Parts) -> torch.Tensor:
+    """Returns the sparse tensor of these indices [sparse dimensions, n] and values [n, ...]."""
+    whole = torch.sparse_coo_tensor(
+        indices, values, of.size, is_coalesced=of.coalesced, check_invariants=False
+    )
+    return of_class(whole)
+
+
+def on_cpu_data(tensor: torch.Tensor, inputs: list[torch.Tensor]) -> torch.Tensor:
+    """Returns a sparse tensor on sim as one over the CPU data of its indices and values. Appends
+    both, as they are on sim, to `inputs`."""
+    whole = parts_of(tensor)
+    held = [part for part in whole[:2] if isinstance(part, SimTensor)]
+    inputs.extend(held)
+    return assembled(held[0].data_on_cpu, held[1].data_on_cpu, whole)
+
+
+def structure(func: Any, args: tuple, kwargs: dict) -> Any:
+    """Runs an operator of STRUCTURE by its CPU kernel."""
+    return of_class(func.redispatch(CPU_KERNELS, *args, **kwargs))
+
+
+def in_parts(call: Callable[[], Any]) -> Any:
+    """Returns the results of `call`, with the Parts of each sparse tensor in its place."""
+    return parts_of(call())
+
+
+def replaced(target: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+    """Returns the sparse tensor `target` with the indices and values of another one."""
+    return structure(aten.copy_sparse_to_sparse_.default, (target, by), {})
+
+
+def moved(args: tuple, kwargs: dict) -> torch.Tensor:
+    """Runs `_to_copy` for a sparse tensor on sim, which may change its type and its device."""
+    whole = parts_of(args[0])
+    options = {name: kwargs.get(name) for name in ("device", "non_blocking") if name in kwargs}
+    indices = aten._to_copy.default(whole.indices, **options)
+    values = aten._to_copy.default(whole.values, **options, dtype=kwargs.get("dtype"))
+    return assembled(indices, values, whole)
+
+
+def to_sparse(args: tuple, kwargs: dict) -> torch.Tensor:
+    """Runs `x.to_sparse(sparse_dim)` for a dense tensor on sim. The host waits for the number of
+    values, and with fewer sparse dimensions than `x` has for the number of different indices too.
+    Raises NotImplementedError for another layout than COO."""
+    of, *dims = args
+    layout = kwargs.get("layout")
+    if layout not in (None, torch.sparse_coo):
+        raise NotImplementedError(f"sim has no {layout} tensors: keep this one on the CPU")
+    count = dims[0] if dims else of.dim()
+    places = of.nonzero()
+    if count < of.dim():
+        places = aten.unique_dim.default(places[:, :count], 0)[0]
+    values = of[tuple(places.unbind(1))] if count else of.expand(len(places), *of.shape)
+    return assembled(places.t(), values, Parts(places, values, of.shape, True))
