@@ -73,7 +73,7 @@ class Ranks(Protocol):
     rank: int
     """The number of this rank, from 0."""
     size: int
-    """How many ranks there are."""
+    """Number of ranks."""
     stream: Stream
     """The stream of the exchanges between ranks: nothing else is queued here."""
 
