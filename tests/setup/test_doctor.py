@@ -89,8 +89,8 @@ def test_it_says_what_of_a_gpu_is_not_measured_whose_figures_are_used_and_what_m
         (
             "NVIDIA H100 80GB HBM3",
             "",
-            "modelled on NVIDIA H200, and with DEBUBBLE_CALIBRATION=nvidia-h100-80gb-hbm3 on this "
-            "GPU",
+            "modelled on NVIDIA H200; DEBUBBLE_CALIBRATION=nvidia-h100-80gb-hbm3 models them on "
+            "this GPU",
         ),
         ("NVIDIA H100 80GB HBM3", "nvidia-h100-80gb-hbm3", "modelled on this GPU"),
         (

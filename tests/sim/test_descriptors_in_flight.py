@@ -215,7 +215,7 @@ BAD = {
     "pageable target": (lambda m, plain: (m.device[1].data_ptr(), plain.data_ptr(), 8), "pageable"),
     "null": (lambda m, plain: (0, m.device[1].data_ptr(), 8), "is null"),
     "nobody's": (lambda m, plain: (64, m.device[1].data_ptr(), 8), "unmapped"),
-    "too long": (lambda m, plain: (m.host[1].data_ptr(), m.device[7].data_ptr(), 72), "goes on"),
+    "too long": (lambda m, plain: (m.host[1].data_ptr(), m.device[7].data_ptr(), 72), "runs past"),
     "negative": (lambda m, plain: (m.host[1].data_ptr(), m.device[7].data_ptr(), -8), "less than"),
 }
 
