@@ -52,7 +52,8 @@ class Finding:
     @property
     def instead(self) -> str | None:
         """Advice for this call, or None if no specific advice is known."""
-        once = self.once or (self.count == 1 and self.innermost != self.source)
+        code = self.source and self.source.outside_pytorch
+        once = self.once or (self.count == 1 and code is not None and bool(code.inside))
         apart: Apart = (
             "setup" if self.setup else "after" if self.after else "once" if once else None
         )

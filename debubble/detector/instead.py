@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from ..contract.source_line import SourceLine
 from ..timeline.holds import HoldKind
-from .statements import statement_at
+from .statements import Statement, statement_at
 
 
 class Remedy(NamedTuple):
@@ -40,6 +40,8 @@ TO_THE_HOST: tuple[HoldKind, ...] = ("value", "download")
 COUNTS: tuple[HoldKind, ...] = ("value", "download", "stream")
 """The kinds of waits of operators whose result has a size that the host has to know."""
 NUMBERS = r"item|__(int|float|index|bool|complex|format)__|tolist|_local_scalar_dense"
+BRINGS = rf"{NUMBERS}|cpu|numpy|to\b.*"
+"""A pattern for calls that bring values to the host."""
 COPIES = r"(to|cuda|copy_|_to_copy|type|float|half|double|long|int|bool)\b.*"
 """A pattern for calls that copy between host and device."""
 SIZED = r"arange|linspace|logspace|zeros|ones|full|empty|eye|randn?|randint|randperm|tri[lu]"
@@ -70,7 +72,8 @@ AFTER = (
     "`with debubble.allow_host_sync():`"
 )
 ONCE = "it waits once in this run: put it into `with debubble.allow_host_sync():` if it is meant"
-TEXTS: dict[str, str] = {"setup": SETUP, "after": AFTER, "once": ONCE}
+OF_NO_STEP: dict[str, str] = {"setup": SETUP, "after": AFTER, "once": ONCE}
+"""The advice for a call that belongs to no step, by the reason."""
 MEANT = "put it into `with debubble.allow_host_sync():` if it is meant: "
 LIBRARYS = (
     "`{function}` of {library} waits each time, and no option against it is known here: call it "
@@ -648,13 +651,13 @@ BY_THE_TEXT = (
         "keep x.detach() in the list, and copy all of them at once after the loop: "
         "torch.stack(values).tolist(), torch.cat(rows).cpu()",
         (*TO_THE_HOST, "pageable_download"),
-        call=rf"{NUMBERS}|cpu|numpy|to\b.*",
+        call=BRINGS,
         reads=COLLECTS,
     ),
     Remedy(
         "add it up on the device: give the meter x.detach(), and read its sum every n steps",
         TO_THE_HOST,
-        call=rf"{NUMBERS}|cpu|numpy|to\b.*",
+        call=BRINGS,
         reads=r"\.(update|add)\(",
     ),
     Remedy(
@@ -668,26 +671,26 @@ BY_THE_TEXT = (
     Remedy(
         "add it up on the device (total += x.detach()), and read the sum once, after the loop",
         TO_THE_HOST,
-        call=rf"{NUMBERS}|cpu|to\b.*|numpy",
+        call=BRINGS,
         form="augmented",
     ),
     Remedy(
         "it is logged every few steps already: raise that number, or leave it",
         TO_THE_HOST,
-        call=rf"{NUMBERS}|__repr__|__str__|cpu|numpy|to\b.*",
+        call=rf"{BRINGS}|__repr__|__str__",
         reads=LOGS,
         form="every n",
     ),
     Remedy(
         "log every n steps, and bring all numbers at once: torch.stack([a, b]).tolist()",
         TO_THE_HOST,
-        call=rf"{NUMBERS}|cpu|numpy|to\b.*",
+        call=BRINGS,
         reads=rf"({LOGS}).*(\.item\(\).*\.item\(\)|float\(.*float\()",
     ),
     Remedy(
         "log every n steps, or what a pinned copy brought some steps ago",
         TO_THE_HOST,
-        call=rf"{NUMBERS}|__repr__|__str__|cpu|numpy|to\b.*",
+        call=rf"{BRINGS}|__repr__|__str__",
         reads=LOGS,
     ),
     Remedy(
@@ -746,7 +749,7 @@ BY_THE_TEXT = (
         "keep the tokens on the device for the next step, and read them a step later, from a "
         "pinned copy and after an event",
         (*TO_THE_HOST, "pageable_download"),
-        call=rf"{NUMBERS}|cpu|numpy|to\b.*",
+        call=BRINGS,
         reads=r"token|multinomial|sampled?\b|next_id|generated|output_ids",
     ),
     Remedy(
@@ -855,21 +858,24 @@ def instead_of(
             and (not remedy.operator or re.fullmatch(remedy.operator, operator or ""))
             and (not remedy.inside or any(re.search(remedy.inside, line) for line in inside[-2:]))
         ):
-            if may_stay(remedy.instead):
-                return remedy.instead
-            if apart == "after" and "augmented" not in statement.forms:
-                return AFTER
-            adds_up = apart != "setup" and "augmented" in statement.forms
-            if apart and not adds_up and (remedy.of_steps or remedy in BY_THE_TEXT):
-                return TEXTS[apart]
+            if apart and _is_no_use(remedy, apart, statement):
+                return OF_NO_STEP[apart]
             names = {"call": (call or "").removeprefix("linalg_"), **read.groupdict()}
             return _filled(remedy.instead, names)
     if library is None:
         return None
     if apart:
-        return TEXTS[apart]
+        return OF_NO_STEP[apart]
     name = library.in_library.partition("/")[0].partition(":")[0]
     return LIBRARYS.format(library=name, function=library.function.partition(".<locals>")[0])
+
+
+def _is_no_use(remedy: Remedy, apart: str, statement: Statement) -> bool:
+    """Returns True if a remedy helps steps only, and the call belongs to none. A sum that grows
+    outside of the set-up counts as one of a loop's, which may have run once."""
+    if may_stay(remedy.instead) or (apart != "setup" and "augmented" in statement.forms):
+        return False
+    return apart == "after" or remedy.of_steps or remedy in BY_THE_TEXT
 
 
 def _filled(advice: str, names: dict[str, str]) -> str:

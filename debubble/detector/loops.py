@@ -25,6 +25,7 @@ NOTE = "__debubble_pass__"
 """The name of the function that the compiled loops call."""
 MOST_PASSES = 100_000
 """The most passes of one loop whose times are stored."""
+Loop = ast.For | ast.AsyncFor | ast.While
 COMPILES = ("jit", "compile", "script", "kernel", "numba", "triton", "cuda")
 """Words in decorators of functions that Python may not run itself. Their loops are left unchanged.
 """
@@ -150,9 +151,6 @@ class Loops:
         )
         ended = end if end > used[-1] else None
         return Steps(self.skip, line, used[self.skip], others, ended, every)
-
-
-Loop = ast.For | ast.AsyncFor | ast.While
 
 
 def _loops_of(tree: ast.AST) -> Iterator[tuple[list[ast.stmt], Loop]]:

@@ -5,9 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import debubble
 from debubble.contract.source_line import SourceLine
+from debubble.detector.findings import Finding
 from debubble.detector.instead import REMEDIES, instead_of
 from debubble.detector.loops import Loops
 from debubble.recording.recording import elapsed
@@ -114,3 +116,13 @@ def test_a_wait_of_a_library_is_called_that_and_gets_no_advice_by_its_words():
     assert said.startswith("`f` of torchmetrics waits each time, and no option against it is known")
     saving = line._replace(code="vutils.save_image(y, 'y.png')")
     assert "what is saved" in instead_of("download", "cpu", "copy_", saving)
+
+
+def test_one_wait_of_a_run_without_loops_is_called_rare_in_a_librarys_line_alone():
+    def said(file):
+        inside = SourceLine(file, 7, "f", "if x.any():")
+        line = SourceLine("train.py", 3, "<module>", "total = f(x)", inside=(inside,))
+        return Finding("value", line, None, False, "__bool__", count=1).instead
+
+    assert said("/x/site-packages/library/a.py").startswith("it waits once in this run")
+    assert not said(torch.nn.functional.__file__).startswith("it waits once in this run")

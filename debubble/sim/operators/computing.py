@@ -131,6 +131,9 @@ class Computation:
             self._expect_written_on_device(args, kwargs)
         effects = self.effects(args, kwargs)
         written = self._written(args, kwargs) if self.written_arguments else []
+        target = None
+        if self.returns_written and not written:
+            target = self._sparse_target(args, kwargs)
         call: Callable[[], Any] | None = None
         if self.widened and not self.widened.isdisjoint([t.dtype for t in inputs]):
             to = [tensor.data_on_cpu for tensor in written]
@@ -149,20 +152,20 @@ class Computation:
                 tensor.look_at(tensor.data_on_cpu, tensor.block)
         if not self.returns_written:
             return on_sim(out, self.device)
-        if not written and isinstance(out, (torch.Tensor, sparse.Parts)):
-            return self._into_sparse(args, kwargs, out)
+        if target is not None:
+            return sparse.replaced(target, on_sim(out, self.device))
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)
 
-    def _into_sparse(self, args: tuple, kwargs: dict, out: Any) -> torch.Tensor:
-        """Gives the one tensor that the operator writes, a sparse one, the result's indices and
-        values, and returns it. Raises NotImplementedError in a capture."""
-        if self.device.capturing is not None:
+    def _sparse_target(self, args: tuple, kwargs: dict) -> torch.Tensor | None:
+        """Returns the sparse tensor that the operator changes in place, or None if it changes none.
+        Raises NotImplementedError in a capture."""
+        target = next(filter(sparse.is_sparse, self._all_written(args, kwargs)), None)
+        if target is not None and self.device.capturing is not None:
             raise NotImplementedError(
                 f"sim can't capture {self.name}, which changes a sparse tensor in place: use the "
                 "operator that returns its result"
             )
-        (target,) = self._all_written(args, kwargs)
-        return sparse.replaced(target, on_sim(out, self.device))
+        return target
 
     def effects(self, args: tuple, kwargs: dict) -> Effects:
         """Returns the kernels, copies and waits of the operator for these arguments, whose tensors
@@ -194,7 +197,8 @@ class Computation:
         in_parts = self.device.capturing is not None or self.device.in_flight.uploads
         if in_parts and any(map(sparse.is_sparse, cpu_args)):
             # If it runs again, its results are copied into these tensors.
-            call = partial(sparse.in_parts, call or partial(self.func, *cpu_args, **cpu_kwargs))
+            plain = call or partial(self.func, *cpu_args, **cpu_kwargs)
+            call = lambda: sparse.parts_of(plain())
         operation = Operation(
             call or partial(self.func, *cpu_args, **cpu_kwargs),
             partial(self._actions, effects, on_device, cpu_args),
@@ -354,8 +358,7 @@ def on_sim(value: Any, device: SimDevice) -> Any:
             raise NotImplementedError(f"sim has no {kind} tensors: keep this one on the CPU")
         return device.made(SimTensor(value))
     if isinstance(value, sparse.Parts):
-        parts = (on_sim(value.indices, device), on_sim(value.values, device))
-        return sparse.assembled(*parts, value)
+        return value.each(partial(on_sim, device=device)).whole()
     if isinstance(value, (list, tuple)):
         return type(value)([on_sim(item, device) for item in value])
     return value

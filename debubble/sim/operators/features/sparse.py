@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-
-from ...tensor import SimTensor
 
 aten = torch.ops.aten
 CPU_KERNELS = torch._C.DispatchKeySet(torch._C.DispatchKey.SparseCPU)
@@ -54,12 +53,29 @@ def of_class(value: Any) -> Any:
 
 
 class Parts(NamedTuple):
-    """A sparse result of an operator on CPU data: its tensors, and the `size` of the whole."""
+    """The parts of a sparse tensor of shape `size`: `indices` [sparse dimensions, n] int64, and
+    `values` [n, ...]."""
 
     indices: torch.Tensor
     values: torch.Tensor
     size: torch.Size
     coalesced: bool
+
+    def each(self, change: Callable[[Any], torch.Tensor]) -> Parts:
+        """Returns these parts with `change` of the indices and of the values."""
+        return self._replace(indices=change(self.indices), values=change(self.values))
+
+    def whole(self) -> torch.Tensor:
+        """Returns the sparse tensor of these parts, without a copy."""
+        return of_class(
+            torch.sparse_coo_tensor(
+                self.indices,
+                self.values,
+                self.size,
+                is_coalesced=self.coalesced,
+                check_invariants=False,
+            )
+        )
 
 
 def is_sparse(value: object) -> bool:
@@ -76,31 +92,17 @@ def parts_of(value: Any) -> Any:
     return value
 
 
-def assembled(indices: torch.Tensor, values: torch.Tensor, of: Parts) -> torch.Tensor:
-    """Returns the sparse tensor of these indices [sparse dimensions, n] and values [n, ...]."""
-    whole = torch.sparse_coo_tensor(
-        indices, values, of.size, is_coalesced=of.coalesced, check_invariants=False
-    )
-    return of_class(whole)
-
-
 def on_cpu_data(tensor: torch.Tensor, inputs: list[torch.Tensor]) -> torch.Tensor:
     """Returns a sparse tensor on sim as one over the CPU data of its indices and values. Appends
     both, as they are on sim, to `inputs`."""
-    whole = parts_of(tensor)
-    held = [part for part in whole[:2] if isinstance(part, SimTensor)]
-    inputs.extend(held)
-    return assembled(held[0].data_on_cpu, held[1].data_on_cpu, whole)
+    parts = parts_of(tensor)
+    inputs += [parts.indices, parts.values]
+    return parts.each(lambda part: part.data_on_cpu).whole()
 
 
 def structure(func: Any, args: tuple, kwargs: dict) -> Any:
     """Runs an operator of STRUCTURE by its CPU kernel."""
     return of_class(func.redispatch(CPU_KERNELS, *args, **kwargs))
-
-
-def in_parts(call: Callable[[], Any]) -> Any:
-    """Returns the results of `call`, with the Parts of each sparse tensor in its place."""
-    return parts_of(call())
 
 
 def replaced(target: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
@@ -110,11 +112,11 @@ def replaced(target: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
 
 def moved(args: tuple, kwargs: dict) -> torch.Tensor:
     """Runs `_to_copy` for a sparse tensor on sim, which may change its type and its device."""
-    whole = parts_of(args[0])
-    options = {name: kwargs.get(name) for name in ("device", "non_blocking") if name in kwargs}
-    indices = aten._to_copy.default(whole.indices, **options)
-    values = aten._to_copy.default(whole.values, **options, dtype=kwargs.get("dtype"))
-    return assembled(indices, values, whole)
+    where = {name: kwargs[name] for name in ("device", "non_blocking") if name in kwargs}
+    parts = parts_of(args[0]).each(partial(aten._to_copy.default, **where))
+    if kwargs.get("dtype") is not None:
+        parts = parts._replace(values=parts.values.to(kwargs["dtype"]))
+    return parts.whole()
 
 
 def to_sparse(args: tuple, kwargs: dict) -> torch.Tensor:
@@ -130,4 +132,4 @@ def to_sparse(args: tuple, kwargs: dict) -> torch.Tensor:
     if count < of.dim():
         places = aten.unique_dim.default(places[:, :count], 0)[0]
     values = of[tuple(places.unbind(1))] if count else of.expand(len(places), *of.shape)
-    return assembled(places.t(), values, Parts(places, values, of.shape, True))
+    return Parts(places.t(), values, of.shape, coalesced=True).whole()
