@@ -26,8 +26,6 @@ from .in_one_piece.gradient import ANSWERED_BY_THE_HOST, differentiable
 from .in_one_piece.linear import OPERATOR as LINEAR
 from .in_one_piece.linear import Linear, linear
 
-aten = torch.ops.aten
-SPARSE = "SparsePrivateUse1"
 IMPLICIT = torch.DispatchKey.CompositeImplicitAutograd
 _library: torch.library.Library | None = None
 _fallback: torch.library.Library | None = None
@@ -116,17 +114,10 @@ def install(dispatcher: Dispatcher) -> None:
     dispatcher.runs_by(LINEAR, Linear(dispatcher))
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
-    for func in sparse.MAKES:
-        dispatcher.runs_by(func, partial(sparse.structure, func))
-    for func in (aten._to_sparse.default, aten._to_sparse.sparse_dim):
-        dispatcher.runs_by(func, sparse.to_sparse)
-    for func in sparse.STRUCTURE:
-        _library.impl(func, partial(_sparse_structure, func), SPARSE)
-    _library.impl("_to_copy", lambda *args, **kwargs: sparse.moved(args, kwargs), SPARSE)
-    _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), SPARSE)
     for key, kind in WITHOUT_MEMORY.items():
         _fallback.fallback(partial(_refuse, kind), key)
     half_fft.install(_library)
+    sparse.install(dispatcher, dispatcher.runs_by, _library, _fallback)
     autocast.install(_library, _fallback)
 
 
@@ -162,10 +153,6 @@ def _refuse(kind: str, func: Any, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(
         f"sim has no {kind} tensors, which {func.name()} was called with: keep them on the CPU"
     )
-
-
-def _sparse_structure(func: Any, *args: Any, **kwargs: Any) -> Any:
-    return sparse.structure(func, args, kwargs)
 
 
 def _in_one_piece(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:

@@ -119,6 +119,31 @@ def moved(args: tuple, kwargs: dict) -> torch.Tensor:
     return parts.whole()
 
 
+def install(
+    dispatcher: Callable[[Any, tuple, dict], Any],
+    runs_by: Callable[[Any, Callable[[tuple, dict], Any]], None],
+    library: torch.library.Library,
+    fallback: torch.library.Library,
+) -> None:
+    """Registers the operators of sparse tensors on sim. Those without a function here are run by
+    `dispatcher`; `runs_by` makes it run an operator by a function."""
+    for func in MAKES:
+        runs_by(func, partial(structure, func))
+    for func in (aten._to_sparse.default, aten._to_sparse.sparse_dim):
+        runs_by(func, to_sparse)
+    own = {aten._to_copy.default: moved} | {func: partial(structure, func) for func in STRUCTURE}
+    for func, run in own.items():
+        library.impl(func, _called(run), "SparsePrivateUse1")
+    fallback.fallback(
+        lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "SparsePrivateUse1"
+    )
+
+
+def _called(run: Callable[[tuple, dict], Any]) -> Callable[..., Any]:
+    """Returns `run` as PyTorch calls an operator: with the arguments one by one."""
+    return lambda *args, **kwargs: run(args, kwargs)
+
+
 def to_sparse(args: tuple, kwargs: dict) -> torch.Tensor:
     """Runs `x.to_sparse(sparse_dim)` for a dense tensor on sim. The host waits for the number of
     values, and with fewer sparse dimensions than `x` has for the number of different indices too.
