@@ -16,7 +16,7 @@ import nbformat
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[1]
-REFERENCES = ROOT / "tests/chapters"
+READERS, REFERENCES = ROOT / "chapters", ROOT / "tests/chapters"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 SECONDS_PER_CELL = 120
 QUESTION = "Predict: "
@@ -24,7 +24,7 @@ QUESTION = "Predict: "
 
 
 def store(path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(READERS / path.name, as_version=4)
     clear(notebook.cells)
     notebook.metadata = nbformat.from_dict(
         {"kernelspec": KERNEL, "language_info": {"name": "python"}}
@@ -36,12 +36,12 @@ def store(path: Path) -> None:
         store_widget_state=False,
         record_timing=False,
         coalesce_streams=True,
-        resources={"metadata": {"path": str(path.parent)}},
+        resources={"metadata": {"path": str(READERS)}},
     ).execute()
     notebook.metadata.language_info = nbformat.from_dict({"name": "python"})
     nbformat.write(notebook, REFERENCES / path.name)
     clear(from_the_first_question_on(notebook.cells))
-    nbformat.write(notebook, path)
+    nbformat.write(notebook, READERS / path.name)
 
 
 def from_the_first_question_on(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
