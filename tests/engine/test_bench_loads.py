@@ -200,5 +200,7 @@ def test_prefixes_that_are_found_on_the_device_are_refused(accelerator):
 def test_variants_that_generate_other_tokens_are_refused(accelerator, monkeypatch):
     answers = iter(([[1]], [[2]]))
     monkeypatch.setattr(shared_prefixes, "one_by_one", lambda *_: next(answers))
-    with pytest.raises(RuntimeError, match=r"'all but offload_triton' and 'all' .* different tokens"):
+    with pytest.raises(
+        RuntimeError, match=r"'all but offload_triton' and 'all' .* different tokens"
+    ):
         shared_prefixes.measure_variants(accelerator, tiny_prefixes(), lambda: None)

@@ -5,6 +5,8 @@ tests run it once for each of its lines, and interrupt it there.
 """
 
 import contextlib
+import functools
+import traceback
 from unittest import mock
 
 import pytest
@@ -134,28 +136,38 @@ def lived(pattern: str, sync_free: bool, lines: Lines) -> Day:
 
 
 @pytest.fixture(scope="module")
-def num_lines(accelerator):
-    """Returns a function that takes (pattern, sync_free) and counts the lines that run in a day
-    without interruptions."""
-    counted = {}
+def counted(accelerator):
+    """Returns a function that takes (pattern, sync_free) and returns the Lines of a day without
+    interruptions."""
 
+    @functools.cache
     def of(pattern, sync_free):
-        if (pattern, sync_free) not in counted:
-            lived(pattern, sync_free, lines := Lines())
-            counted[pattern, sync_free] = lines.count
-        return counted[pattern, sync_free]
+        lived(pattern, sync_free, lines := Lines())
+        return lines
 
     return of
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_the_day_is_a_hard_one(num_lines, pattern):
+def test_the_day_is_a_hard_one(counted, pattern):
     """A day has preemptions, a stop token and more than 2,000 lines. The tests below mean little
     otherwise."""
     day = lived(pattern, True, Lines())
     assert day.engine.scheduler.num_preemptions > 0
     assert len(day.right["stops"]) < 12
-    assert num_lines(pattern, True) > 2_000
+    assert counted(pattern, True).count > 2_000
+
+
+@pytest.mark.sim
+def test_an_error_is_at_the_same_line_whether_the_blocks_before_it_are_counted_or_not(counted):
+    lines = counted("states", True)
+    for line in range(1, lines.count, lines.count // 9):
+        places = []
+        for known in (None, lines):
+            lived("states", True, Lines(error := KeyboardInterrupt(), [line], counted=known))
+            *_, frame = traceback.extract_tb(error.__traceback__)
+            places.append((frame.filename, frame.lineno))
+        assert places[0] == places[1]
 
 
 @pytest.mark.sim
@@ -163,10 +175,11 @@ def test_the_day_is_a_hard_one(num_lines, pattern):
 @pytest.mark.parametrize("sync_free", [True, False], ids=["ahead", "in turn"])
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_an_error_at_any_line_loses_nothing(num_lines, part, pattern, sync_free):
-    for line in range(1 + part, num_lines(pattern, sync_free) + 1, PARTS):
+def test_an_error_at_any_line_loses_nothing(counted, part, pattern, sync_free):
+    lines = counted(pattern, sync_free)
+    for line in range(1 + part, lines.count + 1, PARTS):
         error = ERRORS[line // PARTS % 2](f"at line {line}")
-        day = lived(pattern, sync_free, Lines(error, [line]))
+        day = lived(pattern, sync_free, Lines(error, [line], counted=lines))
         assert day.interruptions == 1
 
 
@@ -245,9 +258,10 @@ def lived_on_device(engine, setting, lines):
 @pytest.mark.sim
 @pytest.mark.deep(PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_nor_does_a_second_one_while_the_first_is_made_good(num_lines, part):
-    for line in range(1 + part, num_lines("states", True) + 1, PARTS):
+def test_nor_does_a_second_one_while_the_first_is_made_good(counted, part):
+    lines = counted("states", True)
+    for line in range(1 + part, lines.count + 1, PARTS):
         error = KeyboardInterrupt(f"at line {line}")
         for later in (line % 97 + 1, line % 31 + 1):
-            day = lived("states", True, Lines(error, [line, line + later]))
+            day = lived("states", True, Lines(error, [line, line + later], counted=lines))
             assert day.interruptions <= 2
