@@ -9,7 +9,7 @@ import sys
 ASKED = "DEBUBBLE_NBVAL"
 """How xdist's workers, whose command line is another, know of it."""
 
-pytest_plugins = ["debubble.workshop.plugin", "debubble_pytest"]
+pytest_plugins = ["debubble.exercises.plugin", "debubble_pytest"]
 if any(argument.startswith("--nbval") for argument in sys.argv):
     os.environ[ASKED] = "1"
     # Its kernels have no reader who could commit to an answer.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from generated_part import GeneratedPart, only_check, table, write_or_check
 
-from debubble.workshop.kata_files.catalogue import Catalogue, Kata
+from debubble.exercises.kata_files.catalogue import Catalogue, Kata
 
 ROOT = Path(__file__).resolve().parents[1]
 UPSTREAM = "https://github.com/vllm-project/vllm/pull/"

@@ -51,7 +51,7 @@ LONGEST_FIRST = [
     "engine/test_combinations.py",
     "browser/test_jupyterlab.py",
     "kernels/test_kernels_compile.py",
-    "workshop/test_own_process.py",
+    "exercises/test_own_process.py",
     "gdn/test_step.py",
     "browser/test_widget.py",
     "setup/test_package.py",

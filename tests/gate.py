@@ -13,7 +13,7 @@ from unittest import mock
 
 import torch
 
-from debubble.workshop.gate import LONG_MS, Gate, closed_gate
+from debubble.exercises.gate import LONG_MS, Gate, closed_gate
 
 __all__ = ["LONG_MS", "SHORT_MS", "Gate", "closed_gate", "gate_that_waits_open"]
 

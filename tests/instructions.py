@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from debubble.workshop.instructions import instructions_in
+from debubble.exercises.instructions import instructions_in
 
 
 def instructions_of(call: Callable[[], Any], within: str = "") -> int:

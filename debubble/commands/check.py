@@ -13,14 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 import debubble
-from debubble.workshop.kata_files.catalogue import Catalogue, Kata, find_catalogue
-from debubble.workshop.kata_files.stub_files import StubFiles
+from debubble.exercises.kata_files.catalogue import Catalogue, Kata, find_catalogue
+from debubble.exercises.kata_files.stub_files import StubFiles
 
 from .refusal import refuse, refusing
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
-    from debubble.workshop.proof.verdicts import Verdict
+    from debubble.exercises.proof.verdicts import Verdict
 
 Result = TypeVar("Result")
 Shown = Callable[[int, int, str], None]
@@ -74,7 +74,7 @@ def _prove(
     catalogue: Catalogue, device: str, pristine: bool, katas: list[Kata], progress: Shown
 ) -> list[Verdict]:
     # The proof needs pytest, which users without katas may lack.
-    from debubble.workshop.proof import check as prove
+    from debubble.exercises.proof import check as prove
 
     return prove.check(catalogue, device, progress, pristine, katas)
 

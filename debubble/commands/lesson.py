@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from debubble.workshop.kata_files.catalogue import find_catalogue
-from debubble.workshop.kata_files.lessons import find_lessons
+from debubble.exercises.kata_files.catalogue import find_catalogue
+from debubble.exercises.kata_files.lessons import find_lessons
 
 from .refusal import refusing
 

@@ -11,13 +11,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from debubble.workshop.kata_files.catalogue import Catalogue, Kata, find_catalogue
+from debubble.exercises.kata_files.catalogue import Catalogue, Kata, find_catalogue
 
 from .check import Shown, accelerator_of, with_progress
 from .refusal import refusing
 
 if TYPE_CHECKING:
-    from debubble.workshop.proof.survivors import Mutation
+    from debubble.exercises.proof.survivors import Mutation
 
 
 def check_mutants(names: list[str], device: str) -> None:
@@ -56,6 +56,6 @@ def _in_words(mutations: Sequence[Mutation]) -> str:
 
 def _try(catalogue: Catalogue, katas: list[Kata], device: str, progress: Shown) -> list[Mutation]:
     # The mutants need pytest, which users without katas may lack.
-    from debubble.workshop.proof.survivors import mutate
+    from debubble.exercises.proof.survivors import mutate
 
     return mutate(catalogue, katas, device, progress)

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from debubble.workshop.kata_files.catalogue import WorkshopError
+from debubble.exercises.kata_files.catalogue import WorkshopError
 
 
 def refuse(sentence: str) -> NoReturn:

@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import rms_norm
 
 import debubble
-from debubble.workshop import closed_gate, expect, expect_equal, no_pinned_memory
+from debubble.exercises import closed_gate, expect, expect_equal, no_pinned_memory
 
 BLOCK = 8  # as in the kata
 SIZE, VOCABULARY = 2 * BLOCK, 64

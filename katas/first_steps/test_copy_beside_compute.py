@@ -5,7 +5,7 @@ import itertools
 import torch
 
 import debubble
-from debubble.workshop import (
+from debubble.exercises import (
     expect,
     expect_equal,
     left_as_they_were,

@@ -3,7 +3,7 @@
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal, left_as_they_were
+from debubble.exercises import expect, expect_equal, left_as_they_were
 
 WHY = (
     "Each read makes the host wait until the device has done all that was queued before it. "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from debubble.workshop import Diagnosis, KataFailure
+from debubble.exercises import Diagnosis, KataFailure
 
 REQUESTS = "There is one number for each request, and a step may have `max_num_seqs` of them."
 GROUPS = (

@@ -8,7 +8,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 import debubble
 from debubble.accelerator import flex_attention
-from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal
+from debubble.exercises import Diagnosis, KataFailure, expect, expect_equal
 
 PAGE, Q_BLOCK = 16, 16  # as in the kata
 NUM_PAGES, MOST_TOKENS, MOST_REQUESTS = 13, 48, 4

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import (
+from debubble.exercises import (
     expect,
     expect_equal,
     left_as_they_were,

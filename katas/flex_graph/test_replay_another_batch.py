@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal, no_pinned_memory
+from debubble.exercises import Diagnosis, KataFailure, expect, expect_equal, no_pinned_memory
 
 SIZES = (4, 16, 8)  # deliberately unsorted
 MOST_TOKENS = 40

@@ -2,7 +2,7 @@
 
 import torch
 
-from debubble.workshop import Diagnosis, KataFailure, expect_equal
+from debubble.exercises import Diagnosis, KataFailure, expect_equal
 
 PAGE, MAX_MODEL_LEN = 16, 48
 SIZES = (4, 8, 1)  # deliberately unsorted

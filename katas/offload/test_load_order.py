@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import Diagnosis, KataFailure, closed_gate, expect, expect_equal
+from debubble.exercises import Diagnosis, KataFailure, closed_gate, expect, expect_equal
 
 BLOCKS = 8
 # No two blocks are alike, or memory left by an earlier test could pass for a copy.

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import (
+from debubble.exercises import (
     Diagnosis,
     KataFailure,
     expect,

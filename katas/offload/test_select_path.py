@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from debubble.workshop import Diagnosis, KataFailure, expect_equal
+from debubble.exercises import Diagnosis, KataFailure, expect_equal
 
 PAGE = 1024
 LARGE_PAGE = 64 * 1024

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal, guarded_buffer
+from debubble.exercises import Diagnosis, KataFailure, expect, expect_equal, guarded_buffer
 
 pytestmark = pytest.mark.own_process
 

@@ -3,7 +3,7 @@
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal, left_as_they_were, same_objects
+from debubble.exercises import expect, expect_equal, left_as_they_were, same_objects
 
 PROMPT, DECODE = range(64), range(64, 65)
 ONE_EACH = (

@@ -3,7 +3,7 @@
 import torch
 
 import debubble
-from debubble.workshop import (
+from debubble.exercises import (
     expect,
     expect_equal,
     left_as_they_were,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal, in_a_row, left_as_they_were, no_pinned_memory
+from debubble.exercises import expect, expect_equal, in_a_row, left_as_they_were, no_pinned_memory
 
 CHUNK_TOKENS = 8  # as in the kata
 LAYERS = 48

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import closed_gate, expect, expect_equal, no_pinned_memory
+from debubble.exercises import closed_gate, expect, expect_equal, no_pinned_memory
 
 RANK, SIZE = 2, 4
 STEPS = 100

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import closed_gate, expect, expect_equal, no_pinned_memory
+from debubble.exercises import closed_gate, expect, expect_equal, no_pinned_memory
 
 REQUESTS, STEPS, VOCABULARY = 4, 6, 50257
 # No two steps are alike, or memory left by an earlier test could pass for a result.

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal, expect_refusal, left_as_they_were
+from debubble.exercises import expect, expect_equal, expect_refusal, left_as_they_were
 
 SIZE = 16
 TAIL = (

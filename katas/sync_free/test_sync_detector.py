@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.exercises import expect, expect_equal
 
 ROWS, COLUMNS = 8192, 128
 """The shape of 4 MiB of float32. Up to 2 MiB the driver takes the bytes at once and the host goes

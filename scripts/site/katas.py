@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from debubble.workshop.kata_files.catalogue import Catalogue, Kata
+from debubble.exercises.kata_files.catalogue import Catalogue, Kata
 
 from .page import Page
 

@@ -75,7 +75,7 @@ def run_of(tmp_path_factory, accelerator, tests):
     plugins, and returns its output."""
     folder = tmp_path_factory.mktemp("marked")
     (folder / "test_marked.py").write_text(tests)
-    plugins = "debubble.workshop.plugin,debubble_pytest"
+    plugins = "debubble.exercises.plugin,debubble_pytest"
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTEST_PLUGINS": plugins, "PYTHONPATH": root, "COLUMNS": "250"}
     without = ["-p", "no:cacheprovider", "-p", "no:nbval"]

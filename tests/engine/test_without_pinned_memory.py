@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from debubble.workshop import no_pinned_memory
+from debubble.exercises import no_pinned_memory
 from solutions.engine import Optimizations
 from solutions.offload import (
     DescriptorPool,

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from debubble.exercises.kata_files.progress import Progress
 from debubble.progress import ProgressError, ProgressFile
 from debubble.progress import file as progress_file
 from debubble.views.prediction import kept
-from debubble.workshop.kata_files.progress import Progress
 
 EACH = 60
 FORK = multiprocessing.get_context("fork")

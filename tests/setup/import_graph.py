@@ -23,7 +23,7 @@ FLOORS = (
     ("views", "detector"),
     ("recording", "before_triton"),
     ("__init__",),
-    ("commands", "workshop", "cli", "__main__"),
+    ("commands", "exercises", "cli", "__main__"),
 )
 """The floors of `debubble`, from the ground up, each with its packages and modules: these may
 import what is on their own floor and on the floors below."""

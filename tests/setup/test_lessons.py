@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from debubble.workshop.kata_files.catalogue import find_catalogue
-from debubble.workshop.kata_files.lessons import lessons
+from debubble.exercises.kata_files.catalogue import find_catalogue
+from debubble.exercises.kata_files.lessons import lessons
 
 ROOT = Path(__file__).parents[2]
 FIVE = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload")

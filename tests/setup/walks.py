@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 OURS = tuple(str(ROOT / folder) for folder in ("debubble", "solutions", "debubble_pytest.py"))
 SOLUTIONS = (str(ROOT / "solutions"),)
-WORKSHOP = tuple(str(ROOT / folder) for folder in ("debubble/workshop", "debubble_pytest.py"))
+WORKSHOP = tuple(str(ROOT / folder) for folder in ("debubble/exercises", "debubble_pytest.py"))
 KATA = "katas/first_steps/test_upload_without_waiting.py"
 
 

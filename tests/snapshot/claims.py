@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from debubble.workshop.kata_files.attempts import WrongAttempt, wrong_attempts
-from debubble.workshop.kata_files.catalogue import Kata, find_catalogue
+from debubble.exercises.kata_files.attempts import WrongAttempt, wrong_attempts
+from debubble.exercises.kata_files.catalogue import Kata, find_catalogue
 
 from .paths import ROOT
 

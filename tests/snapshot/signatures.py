@@ -18,7 +18,7 @@ PACKAGES = (
     "debubble.accelerator",
     "debubble.detector",
     "debubble.timeline",
-    "debubble.workshop",
+    "debubble.exercises",
 )
 SPECIAL = {
     f"__{name}__"

@@ -27,14 +27,14 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/wrong_arguments",
         "tests/test_gate.py",
     ),
-    "workshop": ("tests/workshop", "tests/views"),
+    "exercises": ("tests/exercises", "tests/views"),
     **{system: (f"tests/{system}",) for system in SYSTEMS},
 }
 """The files and folders of tests that each part runs, by the part's name without "tests-"."""
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
 PROCESSES = {
     "tests-accelerators": 2,
-    "tests-workshop": 4,
+    "tests-exercises": 4,
     "tests-pinned_h2d": 3,
     "tests-sync_free": 2,
     "tests-gdn": 4,
@@ -43,7 +43,7 @@ PROCESSES = {
 }
 """The number of pytest processes of a part, if it is not 1. Tests of one file run in one process,
 and share what its fixtures made."""
-NOTHING_SHARED = ("tests-pinned_h2d", "tests-workshop")
+NOTHING_SHARED = ("tests-pinned_h2d", "tests-exercises")
 """Parts whose longest file has many tests that share no fixtures, so its tests are spread over the
 processes."""
 OTHERS = {"sim": "gpu", "cuda": "sim"}
@@ -173,7 +173,7 @@ def environment(device: str) -> dict[str, str]:
     return os.environ | {
         "DEBUBBLE_DEVICE": device,
         "PYTHONPATH": os.pathsep.join(path),
-        "PYTEST_PLUGINS": "debubble.workshop.plugin,debubble_pytest",
+        "PYTEST_PLUGINS": "debubble.exercises.plugin,debubble_pytest",
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 from debubble.commands.board import safe_file
 from debubble.commands.board.group import MOST_QUESTIONS, Group, Member, key_of
 from debubble.commands.board.learner import plain
-from debubble.workshop.kata_files.catalogue import Catalogue
+from debubble.exercises.kata_files.catalogue import Catalogue
 
 ROOT = Path(__file__).parents[2]
 KATAS = Catalogue(ROOT).katas

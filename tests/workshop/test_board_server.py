@@ -14,8 +14,8 @@ from tornado.web import HTTPError
 
 from debubble.commands.board.group import Group, key_of
 from debubble.commands.board.server import POLICY, Board, application, for_this_host
-from debubble.workshop.kata_files.progress import Progress
-from debubble.workshop.kata_files.workspace import Workspace
+from debubble.exercises.kata_files.progress import Progress
+from debubble.exercises.kata_files.workspace import Workspace
 
 from .test_board import KATAS, QUESTION, ROOT, event, write
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from debubble.workshop.kata_files.attempts import wrong_attempts
-from debubble.workshop.kata_files.catalogue import Catalogue
+from debubble.exercises.kata_files.attempts import wrong_attempts
+from debubble.exercises.kata_files.catalogue import Catalogue
 
 pytest.importorskip("mistune", reason="slides are made where the chapters' packages are")
 

@@ -12,7 +12,7 @@ from tornado.netutil import bind_unix_socket
 
 from debubble.commands.board.group import Group, Member
 from debubble.commands.board.server import Board, Handler, application
-from debubble.workshop.kata_files.catalogue import Catalogue
+from debubble.exercises.kata_files.catalogue import Catalogue
 
 from .settings import CHECKOUT, Settings, settings
 from .workspaces import Workspaces

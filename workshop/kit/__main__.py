@@ -14,7 +14,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from debubble.workshop.kata_files.catalogue import Catalogue
+from debubble.exercises.kata_files.catalogue import Catalogue
 
 from .mistakes import mistakes
 from .questions import questions

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from debubble.workshop.kata_files.attempts import WrongAttempt, wrong_attempts
-from debubble.workshop.kata_files.catalogue import Kata
+from debubble.exercises.kata_files.attempts import WrongAttempt, wrong_attempts
+from debubble.exercises.kata_files.catalogue import Kata
 
 INTRODUCTION = """# Usual mistakes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from debubble.workshop.kata_files.catalogue import find_catalogue
+from debubble.exercises.kata_files.catalogue import find_catalogue
 
 from ..refusal import refuse, refusing
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from debubble.exercises.kata_files.catalogue import Kata
 from debubble.progress import NAME
-from debubble.workshop.kata_files.catalogue import Kata
 
 from .learner import Learner
 from .safe_file import Read, Version, read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from debubble.workshop.kata_files.chapter_copies import ChapterCopies
+from debubble.exercises.kata_files.chapter_copies import ChapterCopies
 
 from ..refusal import refusing
 from .learner import Learner, remark

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import typer
 
-from debubble.progress import Event, Standing
-from debubble.workshop.kata_files.catalogue import (
+from debubble.exercises.kata_files.catalogue import (
     Catalogue,
     Kata,
     UnknownKata,
     WorkshopError,
     find_catalogue,
 )
-from debubble.workshop.kata_files.progress import Progress
-from debubble.workshop.kata_files.workspace import Workspace
+from debubble.exercises.kata_files.progress import Progress
+from debubble.exercises.kata_files.workspace import Workspace
+from debubble.progress import Event, Standing
 
 NEAREST = 3
 """The number of names that are suggested for an unknown one."""

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from debubble.workshop.kata_files.chapter_copies import ChapterCopies
+from debubble.exercises.kata_files.chapter_copies import ChapterCopies
 
 from ..refusal import refuse, refusing
 from .learner import Learner, remark

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from debubble.workshop.kata_files.catalogue import Kata
+from debubble.exercises.kata_files.catalogue import Kata
 
 from ..refusal import refuse, refusing
 from .learner import Learner
@@ -33,7 +33,7 @@ def status_of_tests(kata: Kata, device: str) -> int:
         refuse(f"{kata.relative(kata.test_path)} is not there: `git checkout` brings it back")
     os.chdir(kata.root)
     test = kata.relative(kata.test_path)
-    options = ["-q", "-p", "debubble.workshop.plugin", "-p", "no:cacheprovider"]
+    options = ["-q", "-p", "debubble.exercises.plugin", "-p", "no:cacheprovider"]
     # Katas need no other installed plugin, and some take seconds to load.
     options += ["--disable-plugin-autoload"]
     # `debubble` itself is already imported, and has no assertions for pytest to rewrite.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from debubble.workshop.kata_files.catalogue import Kata
-from debubble.workshop.kata_files.stub_source import source_module
+from debubble.exercises.kata_files.catalogue import Kata
+from debubble.exercises.kata_files.stub_source import source_module
 
 from ..refusal import refuse, refusing
 from .learner import Learner

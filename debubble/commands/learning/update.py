@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from debubble.workshop.kata_files.catalogue import Kata, WorkshopError
-from debubble.workshop.kata_files.merge import Both, Lines, in_common, merge
-from debubble.workshop.kata_files.stub_files import free_backup, write_whole
-from debubble.workshop.kata_files.stubs import generate
-from debubble.workshop.kata_files.workspace import cannot_write
+from debubble.exercises.kata_files.catalogue import Kata, WorkshopError
+from debubble.exercises.kata_files.merge import Both, Lines, in_common, merge
+from debubble.exercises.kata_files.stub_files import free_backup, write_whole
+from debubble.exercises.kata_files.stubs import generate
+from debubble.exercises.kata_files.workspace import cannot_write
 
 from ..refusal import refusing
 from .learner import Learner, remark

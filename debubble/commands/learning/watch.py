@@ -17,8 +17,8 @@ from typing import NoReturn
 
 import typer
 
-from debubble.workshop.kata_files.catalogue import Kata
-from debubble.workshop.running.memory import leave_memory_to_others
+from debubble.exercises.kata_files.catalogue import Kata
+from debubble.exercises.running.memory import leave_memory_to_others
 
 from ..refusal import refuse, refusing
 from .hint import hint
@@ -79,7 +79,7 @@ def _run(kata: Kata, path: Path, device: str, seen: Seen) -> bool | None:
     """Runs the tests in a fork. Returns True if they passed, False if they failed or Ctrl-C stopped
     them, and None if the file was saved again meanwhile, which ends the run."""
     sys.stdout.flush()
-    from debubble.workshop.running.processes.forked import import_for_the_next
+    from debubble.exercises.running.processes.forked import import_for_the_next
 
     told, imported = os.pipe()
     for end in (told, imported):
@@ -119,7 +119,7 @@ def _in_the_child(kata: Kata, device: str, imported: int) -> NoReturn:
         os.setpgid(0, 0)
         if device == "sim":
             leave_memory_to_others()
-        from debubble.workshop.running.processes.forked import needed_by_any_test
+        from debubble.exercises.running.processes.forked import needed_by_any_test
 
         before = {*sys.modules}
         exit_code = status_of_tests(kata, device)
@@ -137,7 +137,7 @@ def _in_the_child(kata: Kata, device: str, imported: int) -> NoReturn:
 def _warm_up(kata: Kata, device: str) -> str:
     """Imports what each run needs, and returns the accelerator's name. CUDA itself starts in the
     children."""
-    from debubble.workshop.running.processes.environment import ONE_THREAD
+    from debubble.exercises.running.processes.environment import ONE_THREAD
 
     os.environ.update(ONE_THREAD)  # threads are unsafe in a process that forks
     import io
@@ -145,8 +145,8 @@ def _warm_up(kata: Kata, device: str) -> str:
     import pytest
 
     from debubble.accelerator.choice import resolve
-    from debubble.workshop import plugin
-    from debubble.workshop.running.processes.forked import keep_what_is_there, prepare
+    from debubble.exercises import plugin
+    from debubble.exercises.running.processes.forked import keep_what_is_there, prepare
 
     try:
         device = resolve(device)
