@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 import solutions.engine
+import solutions.models
 import solutions.offload
 
-FOLDERS = tuple(system.__path__[0] for system in (solutions.engine, solutions.offload))
+FOLDERS = tuple(
+    system.__path__[0] for system in (solutions.engine, solutions.models, solutions.offload)
+)
 NO_PLACE = re.compile(r"\s*(return( \w+)?|try:|finally:|else:|with .*)\n?")
 """A pattern of the lines at which no error is raised, since Python handles no signal before
 them."""

@@ -13,6 +13,7 @@ import torch
 from debubble.accelerator import current
 from solutions.common.host_integers import is_integer
 from solutions.common.shown import shown
+from solutions.models.text.checkpoint_engine import CheckpointEngine
 from solutions.pinned_h2d.ranges import Span
 from solutions.sync_free import DataParallelGroup
 
@@ -26,12 +27,11 @@ from .requests.step_batch import ScheduledRequest, StepBatch, are_decodes
 from .requests.turns import Turn, in_turn
 from .run.data_parallel import DataParallelRanks
 from .run.pooling import checked_starts, pool, pooling_requests
-from .run.sampler import Answered, SampledStep
 from .runner import EngineRunner
+from .sampling.sampler import Answered, SampledStep
 from .scheduler import Scheduler
 from .seams import Seams
 from .speculation.drafted_batch import DraftedBatch
-from .text.checkpoint_engine import CheckpointEngine
 
 
 class Engine(CheckpointEngine):

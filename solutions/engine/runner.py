@@ -18,9 +18,9 @@ from .requests.step_batch import StepBatch
 from .requests.step_view import StepView
 from .run.backends import backends_of
 from .run.captured_step import Sampled, StepGraphs
-from .run.sampler import SampledStep, Sampler
 from .run.sides import Awaited
 from .sampling.counted import CountedRequests
+from .sampling.sampler import SampledStep, Sampler
 from .seams import Seams
 from .speculation.drafted_inputs import DraftedInputs
 

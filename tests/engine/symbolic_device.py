@@ -20,7 +20,7 @@ from solutions.engine.memory import offloader as offloader_module
 from solutions.engine.memory.offloader import Offloader
 from solutions.engine.memory.states import States
 from solutions.engine.requests.step_batch import FROM_HOST, StepBatch
-from solutions.engine.run.sampler import SampledStep
+from solutions.engine.sampling.sampler import SampledStep
 from solutions.engine.speculation.drafted_batch import DraftedBatch
 from solutions.engine.speculation.propose import FROM_DEVICE
 from solutions.offload import LRUBlockManager, TransferResult

@@ -11,7 +11,7 @@ import pytest
 
 from solutions.engine import Optimizations, SamplingParams
 from solutions.engine.requests.workload import make_prompt
-from solutions.engine.text.stream import stream_text
+from solutions.models.text.stream import stream_text
 from tests.interrupted import Lines
 
 from .setting import small

@@ -14,18 +14,18 @@ import pytest
 import torch
 
 from solutions.engine import Engine, SamplingParams
-from solutions.engine.checkpoints.load import (
+from solutions.engine.model.config import EngineConfig
+from solutions.engine.model.model import Model
+from solutions.models.checkpoints.load import (
     FAMILY_OF,
     family_of,
     limits_for,
     model_config_of,
     read_folder,
 )
-from solutions.engine.model.config import EngineConfig
-from solutions.engine.model.model import Model
 
-from ..engine.checkpoints.plain_folder import packed
-from ..engine.checkpoints.tiny import prompt_of, randomise
+from ..models.plain_folder import packed
+from ..models.tiny import prompt_of, randomise
 
 transformers = pytest.importorskip("transformers")
 CONFIGS = Path(__file__).parent / "configs"

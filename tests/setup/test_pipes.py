@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.engine.checkpoints.plain_folder import PlainFolder, write_words
+from tests.models.plain_folder import PlainFolder, write_words
 
 COMMANDS = (["list"], ["--help"], ["lesson", "gdn"])
 
@@ -42,7 +42,7 @@ def test_generate_answers_a_closed_pipe_and_an_ascii_terminal(tmp_path, is_close
     folder = PlainFolder.of(tmp_path / "folder").write()
     write_words(folder, [f"é{number}" for number in range(95)], "")
     run = subprocess.Popen(
-        [sys.executable, "-m", "solutions.engine.generate", str(folder), "é9", "--max-tokens=6"],
+        [sys.executable, "-m", "solutions.models.generate", str(folder), "é9", "--max-tokens=6"],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

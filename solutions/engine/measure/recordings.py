@@ -12,8 +12,8 @@ import debubble
 from debubble.accelerator import Accelerator
 from debubble.timeline import Timeline
 from solutions.measure.benchmark import no_garbage
+from solutions.models.checkpoints.random_folder import SHAPES, write_folder
 
-from ..checkpoints.random_folder import SHAPES, write_folder
 from ..engine import Engine
 from ..model.config import EngineConfig
 from ..model.model import Model

@@ -82,10 +82,10 @@ class Site:
 
 SITES: dict[str, Site] = {
     "bad words": Site(
-        "run/sampler.py", ("bad_words.py",), wishes={"bad_words": [[1], [2], [3], [4], [5]]}
+        "sampling/sampler.py", ("bad_words.py",), wishes={"bad_words": [[1], [2], [3], [4], [5]]}
     ),
     "log-probabilities": Site(
-        "run/sampler.py", ("logprobs.py", "chosen_tokens.py"), wishes={"logprobs": [1, 2]}
+        "sampling/sampler.py", ("logprobs.py", "chosen_tokens.py"), wishes={"logprobs": [1, 2]}
     ),
     "penalties": Site(
         "sampling/counted.py",

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import torch
 
-from ..model.architecture import Architecture
-from ..model.config import ModelConfig
-from ..model.layers import AttentionLayer
-from ..model.model import Model
+from solutions.engine.model.architecture import Architecture
+from solutions.engine.model.config import ModelConfig
+from solutions.engine.model.layers import AttentionLayer
+from solutions.engine.model.model import Model
+
 from .attention import DECODER, ends_of, plain_attention, shape_of
 from .fields import Fields
 from .folder import CheckpointFolder

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import torch
 
-from ..model.config import ModelConfig
-from ..model.layers import AttentionLayer
-from ..model.model import Model
+from solutions.engine.model.config import ModelConfig
+from solutions.engine.model.layers import AttentionLayer
+from solutions.engine.model.model import Model
+
 from . import llama
 from .attention import ends_of
 from .fields import Fields

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import torch
 
 from debubble.contract.installed import installed
+from solutions.engine.model.model import Model
 from solutions.pinned_h2d.ranges import Span
 
-from ..model.model import Model
 from .folder import CheckpointFolder
 from .gemma3 import IMAGE_TOKEN, TOKENS_PER_IMAGE
-from .stream import tensor_stream
+from .to_device import tensor_stream
 
 PARTS = ("vision_tower.", "multi_modal_projector.")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model.config import ModelConfig
-from ..model.layers import Layer
-from ..model.model import Model
+from solutions.engine.model.config import ModelConfig
+from solutions.engine.model.layers import Layer
+from solutions.engine.model.model import Model
+
 from .fields import Fields
 from .weights import Weight, one, rows
 

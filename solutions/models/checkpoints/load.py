@@ -12,15 +12,15 @@ from typing import NamedTuple
 import torch
 
 from solutions.common.decoder.shape import FLOATS
+from solutions.engine.model.config import EngineConfig, ModelConfig
+from solutions.engine.model.model import Model
 from solutions.flex_graph import Limits
 
-from ..model.config import EngineConfig, ModelConfig
-from ..model.model import Model
 from . import gemma3, llama, qwen3, qwen3_next
 from .attention import HEADS
 from .fields import Fields
 from .folder import DTYPES, CheckpointFolder, Stored
-from .stream import TensorStream, same_bytes, tensor_stream
+from .to_device import TensorStream, same_bytes, tensor_stream
 from .weights import Source, Weight
 
 FAMILIES = (llama, qwen3, qwen3_next, gemma3)

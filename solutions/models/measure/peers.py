@@ -1,5 +1,5 @@
 """Measures the same checkpoint under this engine and under transformers:
-`python -m solutions.engine.measure.peers.bench SHAPE_OR_FOLDER`.
+`python -m solutions.models.measure.peers SHAPE_OR_FOLDER`.
 
 A shape, such as qwen3_0.6b or llama_3_8b, is written to disk with random weights first. Each
 contender has a process of its own, so that none shares memory, caches or a compiler with another.
@@ -19,8 +19,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from ...checkpoints.folder import CheckpointFolder
-from ...checkpoints.random_folder import SHAPES, write_folder
+from ..checkpoints.folder import CheckpointFolder
+from ..checkpoints.random_folder import SHAPES, write_folder
 from .contenders import CONTENDERS, Load, Served
 
 SECONDS = 150
@@ -93,7 +93,7 @@ def table_of(found: dict[str, Served]) -> Table:
 def run_alone(name: str, folder: Path, load: Load, seconds: float) -> Served:
     """Returns the figures of the contender `name`, measured in a process of its own. Raises
     RuntimeError if that fails, with its last line on stderr, or takes longer than `seconds`."""
-    command = [sys.executable, "-m", "solutions.engine.measure.peers.contenders"]
+    command = [sys.executable, "-m", "solutions.models.measure.contenders"]
     try:
         process = subprocess.run(
             [*command, name, str(folder), json.dumps(load)],
@@ -119,7 +119,7 @@ def read_once(paths: Iterable[Path]) -> None:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m solutions.engine.measure.peers.bench", description=__doc__
+        prog="python -m solutions.models.measure.peers", description=__doc__
     )
     parser.add_argument("checkpoint", help=f"a folder, or one of {', '.join(SHAPES)}")
     parser.add_argument("--only", action="append", choices=CONTENDERS)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ..model.config import EngineConfig
-from ..requests.request import Request, SamplingParams
+from solutions.engine.model.config import EngineConfig
+from solutions.engine.requests.request import Request, SamplingParams
+
 from .answer import AnswerText
 from .tokenizer import Messages, Tokenizer
 

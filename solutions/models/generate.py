@@ -1,4 +1,4 @@
-"""Prints a checkpoint's answer to a prompt: `python -m solutions.engine.generate FOLDER
+"""Prints a checkpoint's answer to a prompt: `python -m solutions.models.generate FOLDER
 "prompt"`."""
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from debubble.accelerator import current
+from solutions.engine.engine import Engine
+from solutions.engine.optimizations import NAMES, Optimizations
+from solutions.engine.requests.new_request import new_request, seeds_apart
+from solutions.engine.requests.request import SamplingParams
 
-from ..engine import Engine
-from ..optimizations import NAMES, Optimizations
-from ..requests.new_request import new_request, seeds_apart
-from ..requests.request import SamplingParams
-from .stream import checked_stop, stream_text
-from .tokenizer import Messages, Tokenizer
+from .text.stream import checked_stop, stream_text
+from .text.tokenizer import Messages, Tokenizer
 
 WISHES = {
     "temperature": float,
@@ -136,7 +136,7 @@ def _answer(engine: Engine, parts: Iterator[str], console: Console) -> None:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m solutions.engine.generate", description=__doc__
+        prog="python -m solutions.models.generate", description=__doc__
     )
     parser.add_argument("folder", help="folder with config.json, safetensors, tokenizer.json")
     parser.add_argument("prompt")
@@ -162,3 +162,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         help="switch one of the five optimisations off",
     )
     return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,11 +7,12 @@ from typing import cast
 
 import torch
 
-from ..model.architecture import Architecture, ExpertShape
-from ..model.config import LayerKind, ModelConfig
-from ..model.experts import Experts
-from ..model.layers import AttentionLayer, GatedDeltaNetLayer
-from ..model.model import Model
+from solutions.engine.model.architecture import Architecture, ExpertShape
+from solutions.engine.model.config import LayerKind, ModelConfig
+from solutions.engine.model.experts import Experts
+from solutions.engine.model.layers import AttentionLayer, GatedDeltaNetLayer
+from solutions.engine.model.model import Model
+
 from .attention import DECODER, ends_of, shape_of
 from .fields import Fields
 from .folder import CheckpointFolder

@@ -12,17 +12,17 @@ from typing import Any, Self
 import torch
 
 from debubble.accelerator import current
+from solutions.engine.model.config import EngineConfig
+from solutions.engine.model.model import Model
+from solutions.engine.optimizations import Optimizations
+from solutions.engine.requests.request import Request, SamplingParams
+from solutions.engine.requests.turns import TakesTurns, in_turn
 from solutions.flex_graph import Limits
 from solutions.sync_free import DataParallelGroup
 
 from ..checkpoints.folder import CheckpointFolder
 from ..checkpoints.images import ImagePrompt, ImageTower
 from ..checkpoints.load import Progress, limits_for, load_model, model_config_of, read_folder
-from ..model.config import EngineConfig
-from ..model.model import Model
-from ..optimizations import Optimizations
-from ..requests.request import Request, SamplingParams
-from ..requests.turns import TakesTurns, in_turn
 from .stream import stream_text
 from .tokenizer import Messages, Tokenizer
 

@@ -1,7 +1,7 @@
 """Writes a checkpoint of random weights in a known model's shape: the times of loading and of steps
 depend on shapes alone.
 
-`python -m solutions.engine.checkpoints.random_folder SHAPE FOLDER`
+`python -m solutions.models.checkpoints.random_folder SHAPE FOLDER`
 """
 
 from __future__ import annotations

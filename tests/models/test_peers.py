@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from solutions.engine.checkpoints.folder import CheckpointFolder
-from solutions.engine.checkpoints.random_folder import SHAPES, tensors_of, write_folder
-from solutions.engine.measure.peers.bench import main, run_alone
-from solutions.engine.measure.peers.contenders import Load, measure
+from solutions.models.checkpoints.folder import CheckpointFolder
+from solutions.models.checkpoints.random_folder import SHAPES, tensors_of, write_folder
+from solutions.models.measure.contenders import Load, measure
+from solutions.models.measure.peers import main, run_alone
 
 LOAD = Load(batch=2, prompt_tokens=20, new_tokens=3, runs=1)
 

@@ -3,9 +3,9 @@
 import pytest
 
 from solutions.engine import Engine, EngineConfig, SamplingParams
-from solutions.engine.generate import main
-from solutions.engine.text import checkpoint_engine
-from solutions.engine.text.answer import AnswerText
+from solutions.models.generate import main
+from solutions.models.text import checkpoint_engine
+from solutions.models.text.answer import AnswerText
 
 from .plain_folder import PlainFolder, write_words
 

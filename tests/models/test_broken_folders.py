@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from solutions.engine import Engine, SamplingParams
-from solutions.engine.checkpoints import stream
+from solutions.models.checkpoints import to_device
 
 from .plain_folder import PlainFolder, packed
 
@@ -328,14 +328,14 @@ def test_sizes_that_nothing_has_are_refused_by_name(tmp_path):
 def test_a_file_that_shrinks_while_it_is_read_leaves_nothing(accelerator, tmp_path, monkeypatch):
     folder = PlainFolder.of(tmp_path / "folder").write()
     file = folder / "model.safetensors"
-    open_file = stream.TensorStream._open
+    open_file = to_device.TensorStream._open
 
     def shrink(self, path):
         open_file(self, path)
         if self.num_bytes > 20_000:
             os.truncate(file, 30_000)
 
-    monkeypatch.setattr(stream.TensorStream, "_open", shrink)
+    monkeypatch.setattr(to_device.TensorStream, "_open", shrink)
     before = on_the_device(accelerator)
     with pytest.raises(ValueError, match=r"ends at byte 30000, within tensor .* shorter"):
         Engine.from_pretrained(folder, max_model_len=64)

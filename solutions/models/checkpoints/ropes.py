@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 
-from ..model.architecture import Rope
+from solutions.engine.model.architecture import Rope
+
 from .fields import Fields
 
 TYPES = ("default", "linear", "llama3", "yarn")

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import torch
 
 from ..requests.step_batch import ScheduledRequest
-from ..sampling.wishes import SECOND
-from .captured_step import Sampled
-from .sides import Awaited, StepSide
-from .step_inputs import DeviceInputs
+from ..run.captured_step import Sampled
+from ..run.sides import Awaited, StepSide
+from ..run.step_inputs import DeviceInputs
+from .wishes import SECOND
 
 
 class Answered(NamedTuple):

@@ -8,10 +8,11 @@ from typing import cast
 
 import torch
 
-from ..model.architecture import Architecture
-from ..model.config import ModelConfig
-from ..model.family_layers import SandwichLayer
-from ..model.model import Model
+from solutions.engine.model.architecture import Architecture
+from solutions.engine.model.config import ModelConfig
+from solutions.engine.model.family_layers import SandwichLayer
+from solutions.engine.model.model import Model
+
 from .attention import DECODER, HEADS, ends_of, plain_attention, shape_of
 from .fields import Fields
 from .folder import CheckpointFolder

@@ -1,7 +1,7 @@
 """The contenders that serve the checkpoint: this engine with and without its optimisations, and
 transformers.
 
-`python -m solutions.engine.measure.peers.contenders NAME FOLDER LOAD` measures one in this process
+`python -m solutions.models.measure.contenders NAME FOLDER LOAD` measures one in this process
 and prints the result as a line of JSON.
 """
 
@@ -21,11 +21,11 @@ import numpy as np
 import torch
 
 from debubble.accelerator import Accelerator, current
+from solutions.engine.engine import Engine
+from solutions.engine.optimizations import Optimizations
+from solutions.engine.requests.request import SamplingParams
 
-from ...checkpoints.folder import CheckpointFolder
-from ...engine import Engine
-from ...optimizations import Optimizations
-from ...requests.request import SamplingParams
+from ..checkpoints.folder import CheckpointFolder
 
 
 class Load(NamedTuple):
