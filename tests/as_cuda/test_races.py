@@ -1,7 +1,7 @@
 """Races: right programs have none, and in wrong programs both lines are named.
 
-`reported` has races from public issues, `wrong` one of each kind that we know. `wrong_blind` and
-`right_blind` were written by somebody who had never seen what finds the races.
+`reported` has races from public issues. `wrong_blind` and `right_blind` were written by somebody
+who had never seen what finds the races. `wrong` and `right` have the kinds that these three lack.
 """
 
 import inspect

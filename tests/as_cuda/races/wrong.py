@@ -1,38 +1,9 @@
 """Wrong programs: each has a race, whose two lines are marked `# first` and `# second`."""
 
-import queue
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import torch
 from torch import nn
 
 from .right import _cache, _captured, _copy_blocks, _pinned
-
-# The host and copies in flight.
-
-
-def download_read_at_once():
-    host = torch.ones(4, device="cuda").to("cpu", non_blocking=True)  # first
-    host.sum().item()  # second
-
-
-def download_read_behind_an_event_from_before_it():
-    x, done = torch.ones(4, device="cuda"), torch.cuda.Event()
-    done.record()
-    host = x.to("cpu", non_blocking=True)  # first
-    done.synchronize()
-    host.tolist()  # second
-
-
-def download_read_behind_another_stream():
-    side, x = torch.cuda.Stream(), torch.ones(4, device="cuda")
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        torch.cuda._sleep(1_000_000)
-        host = x.to("cpu", non_blocking=True)  # first
-    torch.cuda.current_stream().synchronize()
-    host.numpy().sum()  # second
 
 
 def download_copied_on_the_host_too_early():
@@ -41,57 +12,7 @@ def download_copied_on_the_host_too_early():
     host.clone()  # second
 
 
-def pinned_buffer_refilled_in_flight():
-    host, outs = _pinned(4), []
-    torch.cuda._sleep(1_000_000)
-    for n in range(2):
-        host.fill_(n)  # second
-        outs.append(host.to("cuda", non_blocking=True))  # first
-    torch.stack(outs).tolist()
-
-
-def pinned_ring_that_is_too_short():
-    ring, outs = [_pinned(4) for _ in range(2)], []
-    torch.cuda._sleep(1_000_000)
-    for n in range(4):
-        ring[n % 2].fill_(n)  # second
-        outs.append(ring[n % 2].to("cuda", non_blocking=True))  # first
-    torch.stack(outs).tolist()
-
-
-def round_trip_whose_streams_do_not_wait():
-    x, host, back = torch.ones(4, device="cuda"), _pinned(4), torch.cuda.Stream()
-    host.copy_(x, non_blocking=True)  # first
-    with torch.cuda.stream(back):
-        y = host.to("cuda", non_blocking=True)  # second
-    torch.cuda.current_stream().wait_stream(back)
-    y.tolist()
-
-
 # Streams.
-
-
-def side_stream_that_does_not_wait():
-    x, side = torch.ones(4, device="cuda") * 2, torch.cuda.Stream()  # first
-    with torch.cuda.stream(side):
-        x.mul(2)  # second
-    torch.cuda.synchronize()
-
-
-def result_used_without_a_join():
-    x, side = torch.ones(4, device="cuda"), torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        y = x * 2  # first
-    (y + 1).tolist()  # second
-
-
-def input_overwritten_while_a_side_stream_reads_it():
-    x, side = torch.ones(4, device="cuda"), torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        x.mul(2)  # first
-    x.zero_()  # second
 
 
 def input_overwritten_though_this_stream_read_it_last():
@@ -124,37 +45,6 @@ def rows_written_by_index_while_they_are_read():
     table.index_select(0, mine).sum().item()  # second
 
 
-def waiting_for_the_wrong_event():
-    x, side, done = torch.ones(4, device="cuda"), torch.cuda.Stream(), torch.cuda.Event()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        done.record()
-        y = x * 2  # first
-    torch.cuda.current_stream().wait_event(done)
-    y.add_(1)  # second
-
-
-def temporary_dropped_without_record_stream():
-    side = torch.cuda.Stream()
-    x = torch.ones(4, device="cuda")
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        x.mul(2)  # first
-    del x
-    torch.zeros(4, device="cuda")  # second
-
-
-def prefetched_batch_dropped_without_record_stream():
-    side = torch.cuda.Stream()
-    for n in range(2):
-        with torch.cuda.stream(side):
-            x = torch.full((4,), float(n)).pin_memory().to("cuda", non_blocking=True)  # second
-        torch.cuda.current_stream().wait_stream(side)
-        x.mul(2)  # first
-        del x
-    torch.cuda.synchronize()
-
-
 def buffer_asked_for_here_and_written_there():
     side = torch.cuda.Stream()
     torch.ones(4, device="cuda").mul(2)  # first
@@ -173,23 +63,6 @@ def upload_into_a_buffer_of_another_stream():
     with torch.cuda.stream(side):
         buffer.copy_(host, non_blocking=True)  # second
     side.synchronize()
-
-
-def gradient_read_on_a_stream_that_does_not_wait():
-    model, side = nn.Linear(4, 4).cuda(), torch.cuda.Stream()
-    x = torch.ones(2, 4, device="cuda")
-    model(x).sum().backward()  # first
-    with torch.cuda.stream(side):
-        model.weight.grad.mul(0.5)  # second
-    torch.cuda.synchronize()
-
-
-def backward_on_a_side_stream_without_a_join():
-    side, x = torch.cuda.Stream(), torch.ones(4, device="cuda", requires_grad=True)
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        (x * 2).sum().backward()  # first
-    x.grad.tolist()  # second
 
 
 def gradient_hook_on_a_stream_that_nobody_joins():
@@ -236,33 +109,6 @@ def graph_whose_input_was_moved():
     x.data = torch.zeros(4, device="cuda")  # second
     graph.replay()
     y.tolist()
-
-
-def graph_replayed_on_a_stream_that_does_not_wait():
-    static, side = torch.zeros(4, device="cuda"), torch.cuda.Stream()
-    graph, _ = _captured(lambda: static * 2)
-    static.fill_(1)  # first
-    with torch.cuda.stream(side):
-        graph.replay()  # second
-    torch.cuda.synchronize()
-
-
-def graph_whose_output_is_read_without_a_join():
-    static, side = torch.zeros(4, device="cuda"), torch.cuda.Stream()
-    graph, out = _captured(lambda: static * 2)
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        graph.replay()  # first
-    out.tolist()  # second
-
-
-def graph_whose_input_is_refilled_too_early():
-    static, side = torch.zeros(4, device="cuda"), torch.cuda.Stream()
-    graph, _ = _captured(lambda: static * 2)
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        graph.replay()  # first
-    static.fill_(1)  # second
 
 
 def graph_with_a_branch_that_does_not_fork():
@@ -330,42 +176,6 @@ def graph_with_an_upload_whose_buffer_is_refilled():
     for value in range(2):
         host.fill_(value)  # second
         graph.replay()
-    x.tolist()
-
-
-# Threads.
-
-
-def read_in_another_thread_too_early():
-    hosts = queue.Queue()
-
-    def work():
-        while (host := hosts.get()) is not None:
-            host.sum().item()  # second
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    hosts.put(torch.ones(4, device="cuda").to("cpu", non_blocking=True))  # first
-    hosts.put(None)
-    thread.join()
-
-
-def read_in_a_pool_of_threads_too_early():
-    def read(host):
-        return host.tolist()  # second
-
-    with ThreadPoolExecutor(1) as pool:
-        host = torch.ones(4, device="cuda").to("cpu", non_blocking=True)  # first
-        pool.submit(read, host).result()
-
-
-def refilled_by_another_thread_in_flight():
-    host = _pinned(4)
-    torch.cuda._sleep(1_000_000)
-    x = host.to("cuda", non_blocking=True)  # first
-    thread = threading.Thread(target=lambda: host.fill_(7))  # second
-    thread.start()
-    thread.join()
     x.tolist()
 
 
