@@ -6,7 +6,6 @@ README.md says what that changes, and in which order to read the files.
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
 from debubble.contract.triton_mode import missing_triton
-from solutions.common.refusals import refuse_wrong_types
 
 from .buffers import (
     FlexAttentionMetadata,
@@ -54,8 +53,6 @@ __all__ = [
     "physical_to_logical_mapping",
     "sliding_window",
 ]
-
-refuse_wrong_types(globals(), __all__)
 
 
 def __getattr__(name: str) -> object:

@@ -5,7 +5,6 @@ README.md says in which order to read the files.
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
 from debubble.contract.triton_mode import missing_triton
-from solutions.common.refusals import refuse_wrong_types
 
 from .host_tables import (
     plan_chunk_tables,
@@ -63,8 +62,6 @@ __all__ = [
     "solve_tril",
     "upload_chunk_tables",
 ]
-
-refuse_wrong_types(globals(), __all__)
 
 
 def __getattr__(name: str) -> object:

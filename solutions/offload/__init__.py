@@ -7,7 +7,6 @@ README.md tells the story, and says in which order to read the files.
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
 from debubble.contract.triton_mode import missing_triton
-from solutions.common.refusals import refuse_wrong_types
 
 from .choice.crossover import Crossover, cache_path
 from .choice.presets import MIN_N, NUM_SMS, THRESHOLD_BYTES, UPSTREAM, Preset
@@ -57,8 +56,6 @@ __all__ = [
     "swap_blocks_batch",
     "swap_with_preset",
 ]
-
-refuse_wrong_types(globals(), {*__all__} - {"Descriptors", "Transfer"})
 
 
 def __getattr__(name: str) -> object:

@@ -8,7 +8,6 @@ and ImageStepConfig, since other lessons have an Engine and a StepConfig too.
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
 from debubble.contract.triton_mode import missing_triton
-from solutions.common.refusals import refuse_wrong_types
 from solutions.common.staging_ring import StagingRing
 
 from .metadata import ModelRunner, TritonAttentionMetadata
@@ -45,8 +44,6 @@ __all__ = [
     "prefix_attention",
     "range_tensors_by_micro_batch",
 ]
-
-refuse_wrong_types(globals(), {*__all__} - {"TritonAttentionMetadata"})
 
 
 def __getattr__(name: str) -> object:

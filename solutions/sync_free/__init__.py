@@ -9,7 +9,6 @@ from debubble.contract.triton_mode import missing_triton
 from solutions.common.h2d import async_tensor_h2d
 from solutions.common.packed_upload import upload_packed, upload_plans
 from solutions.common.read_back import ReadBack
-from solutions.common.refusals import refuse_wrong_types
 
 from .katas.overlapped_loop import DecodeLoop
 from .katas.sync_detector import SyncDetector, allow_waits
@@ -64,8 +63,6 @@ __all__ = [
     "upload_packed",
     "upload_plans",
 ]
-
-refuse_wrong_types(globals(), __all__)
 
 
 def __getattr__(name: str) -> object:

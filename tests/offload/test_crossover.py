@@ -120,12 +120,12 @@ CORRUPT = {
     "a size of 0": (lambda r: r.update(sizes=[0, 1, 2]), "sizes has to be"),
     "a size that is no whole number": (lambda r: r.update(sizes=[1.5, 2, 3]), "sizes has to be"),
     "a size of True": (lambda r: r.update(sizes=[True, 2, 3]), "sizes has to be"),
-    "sizes as text": (lambda r: r.update(sizes="abc"), "sizes is 'abc': give a list"),
+    "sizes as text": (lambda r: r.update(sizes="abc"), "sizes has to be a list"),
     "counts that fall": (lambda r: r.update(counts=[16, 8, 4]), "counts has to be a list"),
-    "counts as a number": (lambda r: r.update(counts=16), "counts is 16: give a list"),
+    "counts as a number": (lambda r: r.update(counts=16), "counts has to be a list"),
     "an unknown path": (lambda r: r["times_us"].update(bus=[]), "dma, kernel"),
     "a path that is missing": (lambda r: r["times_us"].pop("dma"), "times_us has to have"),
-    "no times": (lambda r: r.update(times_us=None), "times_us is None: give a dict"),
+    "no times": (lambda r: r.update(times_us=None), "times_us has to have .*, not a NoneType"),
     "too few rows": (lambda r: r["times_us"]["dma"].pop(), "'dma' has to be 3 lists of 3"),
     "a short row": (lambda r: r["times_us"]["dma"][1].pop(), "'dma' has to be 3 lists of 3"),
     "a row as text": (lambda r: r["times_us"]["dma"].__setitem__(0, "abc"), "3 lists of 3 times"),
@@ -143,9 +143,9 @@ CORRUPT = {
     "a time of True": (lambda r: with_time(r, True), "has True, which is no time"),
     "an unknown name": (lambda r: r.update(speed=1), "not .*speed"),
     "a name that is missing": (lambda r: r.pop("date"), "it has to have gpu, .*date"),
-    "a GPU without a name": (lambda r: r.update(gpu=None), "gpu is None: give a str"),
-    "a date in seconds": (lambda r: r.update(date=0), "date is 0: give a str"),
-    "versions as a list": (lambda r: r.update(versions=[1]), "versions is a list: give a dict"),
+    "a GPU without a name": (lambda r: r.update(gpu=None), "gpu has to be text, not None"),
+    "a date in seconds": (lambda r: r.update(date=0), "date has to be text, not 0"),
+    "versions as a list": (lambda r: r.update(versions=[1]), "versions has to be an object, not"),
 }
 
 

@@ -64,7 +64,7 @@ def outcomes_of(call: Call, accelerator: Any) -> Iterator[Outcome]:
     the outcomes."""
     waits = _waits(accelerator, call, {})
     for parameter in call.parameters:
-        for kind in kinds.of(call.right()[parameter], accelerator.device):
+        for kind in kinds.of(call.right()[parameter]):
             yield outcome_of(call, parameter, kind, accelerator, waits)
 
 
@@ -72,7 +72,7 @@ def outcome_of(
     call: Call, parameter: str, kind: str, accelerator: Any, right_waits: int
 ) -> Outcome:
     arguments = call.right()
-    wrong = kinds.of(arguments[parameter], accelerator.device)[kind]()
+    wrong = kinds.of(arguments[parameter])[kind]()
     arguments[parameter] = wrong
     before = _values(arguments)
     accelerator.synchronize()
