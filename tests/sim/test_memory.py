@@ -2,6 +2,8 @@
 
 import gc
 import mmap
+import subprocess
+import sys
 from pathlib import Path
 from weakref import ref
 
@@ -178,3 +180,21 @@ def test_a_kernel_writes_what_it_is_meant_to_through_a_view(accelerator):
 def test_a_kernel_can_not_be_given_pageable_memory(accelerator):
     with pytest.raises(ValueError, match=r"store_at was given .* \(6,\) in pageable host memory"):
         launch(store_at, (1,), torch.zeros(6), 0, BLOCK=4)
+
+
+ENDS_LATE = """
+import json, sys
+import torch, debubble
+accelerator = debubble.accelerator("sim")
+json.kept = torch.ones(4, device=accelerator.device)
+with accelerator.stream():
+    json.kept.add_(1)
+json.kept.add_(1)
+sys.kept = dict(sys.modules)
+"""
+"""A program whose tensor is freed after Python has cleared the names of debubble's modules."""
+
+
+def test_a_tensor_that_lives_longer_than_the_names_of_our_modules_is_freed_silently():
+    run = subprocess.run([sys.executable, "-c", ENDS_LATE], capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")

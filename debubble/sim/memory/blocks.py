@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 from weakref import WeakSet, ref
 
@@ -92,7 +94,7 @@ class InUse:
         self.allocations += bool(rounded)
         return rounded
 
-    def give_back(self, nbytes: int) -> None:
+    def release(self, nbytes: int) -> None:
         self.now -= nbytes
 
     def expect_room(self, nbytes: int) -> None:
@@ -149,9 +151,6 @@ class Block:
         "watchers",
     )
     place: Literal["device", "pinned"]
-    in_use = IN_USE
-    """The counter of bytes in use, as a class attribute, because at exit Python may clear a
-    module's names before it frees the last tensors."""
 
     def __init__(self) -> None:
         self.last_write: Access | None = None
@@ -219,13 +218,15 @@ class Block:
         self.watchers = self.watchers or WeakSet()
         self.watchers.add(watcher)
 
-    def __del__(self) -> None:
-        if not hasattr(self, "watchers"):
-            return  # An error ended __init__ before this was an allocation.
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Tells the watchers that the block is freed. Does nothing at exit: Python may clear the
+        names of modules before it frees the last blocks, so the test for it is a default."""
+        if at_exit() or not hasattr(self, "watchers"):
+            return  # Without watchers an error ended __init__ before this was an allocation.
         if self.is_on_map:
             ALLOCATIONS.forget(self)
         if self.counted:
-            self.in_use.give_back(self.counted)
+            IN_USE.release(self.counted)
         for watcher in self.watchers or ():
             watcher.freed()
         if self.leaves is not None:
