@@ -17,7 +17,7 @@ import torch.distributed as dist
 import debubble
 from solutions.engine import Engine
 from solutions.sync_free import DataParallelGroup
-from tests.sync_free import data_parallel_ranks as ranks
+from tests.common import ranks
 
 from .setting import ALL, WITHOUT, Setting, add, small
 

@@ -10,8 +10,8 @@ from solutions.flex_graph.buffers import PersistentBuffers, buffer_shapes
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
 from solutions.flex_graph.mask import CAUSAL, Mask, sliding_window
 from solutions.flex_graph.tables.device_build import build_on_device
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 from .tables import (
     LIMITS,

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from solutions.flex_graph.buffers import copy_to_persistent
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 from .tables import on_device
 

@@ -14,7 +14,7 @@ from solutions.flex_graph.steps.limits import ALONE
 from solutions.flex_graph.tables import device_build
 from solutions.flex_graph.tables.device_build import build_on_device
 from solutions.flex_graph.tables.direct_build import kv_blocks, physical_to_logical_mapping
-from tests.sync_free import claims
+from tests.common import claims
 
 from .tables import (
     LIMITS,

@@ -10,7 +10,7 @@ from solutions.flex_graph.buffers import PersistentBuffers
 from solutions.flex_graph.mask import CAUSAL, sliding_window
 from solutions.flex_graph.tables.device_build import build_on_device
 from solutions.flex_graph.tables.direct_build import build_by_operators, kv_blocks
-from tests.sync_free import claims
+from tests.common import claims
 
 from .tables import LIMITS, MASKS, Batch, Results, expected_pages, listed, on_device, some_batches
 

@@ -8,9 +8,9 @@ import torch
 from solutions.flex_graph.steps.inputs import StepInputs
 from solutions.flex_graph.steps.limits import Limits
 from solutions.flex_graph.steps.workload import Requests
+from tests.common import claims
+from tests.common.refusals import expect_refused
 from tests.instructions import instructions_of
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
 
 LIMITS = Limits(max_num_seqs=6, max_num_batched_tokens=90, max_model_len=120, num_gpu_blocks=64)
 ARRAYS = (

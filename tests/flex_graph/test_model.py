@@ -14,7 +14,7 @@ from solutions.flex_graph.model.model import Decoder
 from solutions.flex_graph.steps.inputs import StepInputs
 from solutions.flex_graph.steps.limits import Limits
 from solutions.flex_graph.steps.workload import Requests
-from tests.sync_free import claims
+from tests.common import claims
 
 from .reference_model import ReferenceModel
 from .shared_prefixes import SharingRequests

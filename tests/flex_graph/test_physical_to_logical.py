@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 
 from solutions.flex_graph.tables.direct_build import physical_to_logical_mapping
-from tests.sync_free import claims
+from tests.common import claims
 
 from .tables import LIMITS, Batch, expected_places, on_device, some_batches
 

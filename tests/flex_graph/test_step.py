@@ -8,7 +8,7 @@ import torch
 import debubble
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS, FlexStep
-from tests.sync_free import claims
+from tests.common import claims
 
 from .attention_only import LIMITS
 from .serving import Serving

@@ -10,7 +10,7 @@ import triton
 
 from solutions.gdn.device_tables import prepare_chunk_tables_on_device
 from solutions.gdn.rule.chunks import ChunkTables
-from tests.sync_free import claims
+from tests.common import claims
 
 from .batches import TABLES
 from .chunk_rule import MODEL, flags_on, pool_of, run

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
-from tests.sync_free.refusals import expect_refused
+from tests.common.refusals import expect_refused
 
 from .sequences import Sequences, integers
 

@@ -18,7 +18,7 @@ from solutions.gdn.rule.single_ops import (
     recompute_w_u_fwd,
     solve_tril,
 )
-from tests.sync_free.refusals import expect_refused
+from tests.common.refusals import expect_refused
 
 from .chunks import starts_of
 from .oracle import relative_error

@@ -13,9 +13,9 @@ from solutions import gdn
 from solutions.gdn.host_tables import plan_chunk_tables, upload_chunk_tables
 from solutions.gdn.measure import forward_comparison
 from solutions.gdn.rule.chunks import ChunkTables, check_tables, most_chunks
+from tests.common import claims
+from tests.common.refusals import expect_refused
 from tests.instructions import instructions_of
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
 
 from .chunks import expect_tables, starts_of, tables_of
 

@@ -10,8 +10,8 @@ from solutions.gdn.model.conv_update import causal_conv1d_update
 from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
 from solutions.sync_free.packed.conv_metadata import prepare_conv_metadata
 from solutions.sync_free.sites.causal_conv1d import causal_conv1d_fn
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 DIM, NUM_SLOTS = 5, 9
 

@@ -11,8 +11,8 @@ from solutions.gdn.chunk_tables import prepare_chunk_offsets
 from solutions.gdn.device_tables import prepare_chunk_tables_on_device, search_chunk_tables
 from solutions.gdn.host_tables import upload_chunk_tables
 from solutions.gdn.rule.chunks import ChunkTables, check_tables, most_chunks
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 from .chunks import expect_tables, starts_of
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from solutions.gdn.model.gated_norm import TILE, gated_rms_norm
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 from .oracle import relative_error
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from solutions.gdn.model.gating import BLOCK, fused_gdn_gating
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 
 def random_args(accelerator, num_tokens, num_heads, dtype=torch.float32, spread=3.0):

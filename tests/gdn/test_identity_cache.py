@@ -13,7 +13,7 @@ from solutions.gdn import before
 from solutions.gdn.host_tables import upload_chunk_tables
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 from solutions.gdn.rule.chunks import ChunkTables
-from tests.sync_free import claims
+from tests.common import claims
 
 from .chunks import expect_tables, starts_of
 

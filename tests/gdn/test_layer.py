@@ -9,8 +9,8 @@ from solutions.gdn import before
 from solutions.gdn.model.config import GDNConfig
 from solutions.gdn.model.layer import GDNLayer, GDNState
 from solutions.sync_free.packed.conv_metadata import PAD_SLOT
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 from .batches import TABLES, Requests, build
 from .oracle import relative_error

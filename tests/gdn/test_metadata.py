@@ -11,7 +11,7 @@ from solutions.gdn.metadata import GDNAttentionMetadataBuilder
 from solutions.gdn.requests.reordering import mask_on_device
 from solutions.gdn.rule.chunks import FLA_CHUNK_SIZE
 from solutions.pinned_h2d import StagingRing
-from tests.sync_free import claims
+from tests.common import claims
 
 from .batches import KINDS, MIXED, TABLES, Requests, build, call_of
 from .metadata_oracle import expect_metadata

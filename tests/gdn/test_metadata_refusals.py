@@ -7,7 +7,7 @@ import torch
 
 from solutions.gdn.metadata import GDNAttentionMetadataBuilder
 from solutions.pinned_h2d import StagingRing
-from tests.sync_free.refusals import expect_refused
+from tests.common.refusals import expect_refused
 
 from .batches import MIXED, TABLES, call_of, int32
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from solutions.gdn.rule.recurrent import fused_recurrent_gated_delta_rule
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 from .oracle import recurrence, relative_error
 

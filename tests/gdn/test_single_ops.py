@@ -17,8 +17,8 @@ from solutions.gdn.rule.single_ops import (
     recompute_w_u_fwd,
     solve_tril,
 )
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 from .batches import TABLES
 from .chunks import starts_of, tables_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import debubble
 from solutions.gdn.model.config import GDNConfig
 from solutions.gdn.step import MOST_TOKENS, VARIANTS, GDNBatch, GDNStep
-from tests.sync_free import claims
+from tests.common import claims
 
 from .batches import KINDS, Requests
 from .oracle import relative_error

@@ -5,8 +5,8 @@ import torch
 
 import debubble
 from solutions.offload import copy_batch
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 from . import memory
 

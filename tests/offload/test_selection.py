@@ -17,7 +17,7 @@ from solutions.offload.choice.crossover import DEFAULT_GPU, PATHS, SHIPPED, Cros
 from solutions.offload.choice.presets import UPSTREAM, Preset
 from solutions.offload.paths.descriptors import Descriptors, _new_descriptor_buffers
 from solutions.offload.selection import _select_swap_blocks_fn, next_power_of_2
-from tests.sync_free import claims
+from tests.common import claims
 
 from .memory import swap
 from .times import KIB, crossover_of, line_times

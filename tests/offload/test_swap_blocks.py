@@ -6,8 +6,8 @@ import torch
 import debubble
 from solutions.offload import Launch, launch_swap, merge_adjacent, swap_blocks_batch
 from solutions.offload import swap_blocks as module
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 from . import memory
 from .test_dma import calls_of

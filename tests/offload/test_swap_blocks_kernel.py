@@ -9,7 +9,7 @@ import torch
 from debubble.accelerator import ByAddress, Work, launch
 from solutions.offload import Descriptors
 from solutions.offload.swap_blocks import _swap_blocks_kernel
-from tests.sync_free import claims
+from tests.common import claims
 
 from . import memory
 

@@ -13,8 +13,8 @@ from debubble.accelerator import ByAddress, Work, launch
 from solutions.offload import Descriptors, copy_batch, swap_blocks_batch
 from solutions.offload.choice.upstream_scheme import swap_jobs_kernel
 from solutions.offload.swap_blocks import COMPILED, _swap_blocks_kernel
+from tests.common import claims
 from tests.gate import closed_gate
-from tests.sync_free import claims
 
 from . import memory
 from .test_dma import calls_of

@@ -6,7 +6,7 @@ import pytest
 
 import debubble
 from solutions.offload import UPSTREAM, Preset, swap_with_preset
-from tests.sync_free import claims
+from tests.common import claims
 
 from . import memory
 

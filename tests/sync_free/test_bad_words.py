@@ -10,9 +10,10 @@ import debubble
 from solutions.sync_free.before import bad_words as before
 from solutions.sync_free.packed.bad_words import BadWords, plan_bad_words
 from solutions.sync_free.sites import bad_words
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
-from . import claims, packed
-from .refusals import expect_refused
+from . import packed
 
 BOTH = pytest.mark.parametrize(
     "module", [bad_words, before, packed], ids=["ours", "before", "packed"]

@@ -9,9 +9,8 @@ import pytest
 from debubble.assets import ASSETS
 from solutions.measure import benchmark
 from solutions.sync_free.measure import bench
+from tests.common import claims
 from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
-
-from . import claims
 
 VARIANTS = ["before", "separate", "after"]
 MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"

@@ -12,9 +12,8 @@ from solutions.sync_free.before import causal_conv1d as before
 from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
 from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
 from solutions.sync_free.sites import causal_conv1d
-
-from . import claims
-from .refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 BOTH = pytest.mark.parametrize("module", [causal_conv1d, before], ids=["ours", "before"])
 DIM = 5

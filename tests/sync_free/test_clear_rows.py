@@ -6,9 +6,8 @@ import torch
 
 from solutions.sync_free.parts import clear_rows
 from solutions.sync_free.parts.before import clear_rows as before
-
-from . import claims
-from .refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 BOTH = pytest.mark.parametrize("module", [clear_rows, before], ids=["ours", "before"])
 MAX_REQS = 5

@@ -15,10 +15,9 @@ from solutions.sync_free.packed.conv_metadata import (
 )
 from solutions.sync_free.parts import conv_metadata
 from solutions.sync_free.parts.before import conv_metadata as before
+from tests.common import claims
+from tests.common.refusals import expect_refused
 from tests.instructions import instructions_of
-
-from . import claims
-from .refusals import expect_refused
 
 BOTH = pytest.mark.parametrize("module", [conv_metadata, before], ids=["ours", "before"])
 LARGE = 4096

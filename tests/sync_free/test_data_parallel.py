@@ -13,10 +13,12 @@ from solutions.sync_free.model.data_parallel_group import DataParallelGroup, own
 from solutions.sync_free.model.exchanges import unanswered
 from solutions.sync_free.model.ranks import Agreement, agreement_of
 from solutions.sync_free.sites.data_parallel import _run_ar
+from tests.common import claims
+from tests.common.ranks import BACKENDS, MAX_TOKENS, run_ranks
 from tests.gate import closed_gate, gate_that_waits_open
 
-from . import claims
-from .data_parallel_ranks import BACKENDS, MAX_TOKENS, STEPS, numbers_of, run_ranks
+from . import data_parallel_ranks
+from .data_parallel_ranks import STEPS, numbers_of
 
 
 @st.composite
@@ -60,7 +62,9 @@ def ranks(accelerator, tmp_path_factory):
     if accelerator.name == "cuda" and torch.cuda.device_count() < 2:
         pytest.skip(f"two NCCL ranks need 2 GPUs, and here is {torch.cuda.device_count()}")
     size = 4 if accelerator.modelled else 2
-    return run_ranks(accelerator.name, size, tmp_path_factory.mktemp("ranks"))
+    return run_ranks(
+        accelerator.name, size, tmp_path_factory.mktemp("ranks"), data_parallel_ranks.__name__
+    )
 
 
 def test_every_rank_reads_the_columns_of_all_in_64_overlapped_steps(ranks):

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from solutions.sync_free.before import kv_sharing as before
 from solutions.sync_free.sites import kv_sharing
-
-from . import claims
-from .refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 BOTH = pytest.mark.parametrize("module", [kv_sharing, before], ids=["ours", "before"])
 SIZE = 10

@@ -11,9 +11,10 @@ from solutions.sync_free.before import logprobs as before
 from solutions.sync_free.kernels import logprobs as kernels
 from solutions.sync_free.packed.logprobs import plan_logprobs
 from solutions.sync_free.sites import logprobs
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
-from . import claims, packed
-from .refusals import expect_refused
+from . import packed
 
 BOTH = pytest.mark.parametrize(
     "module", [logprobs, before, packed], ids=["ours", "before", "packed"]

@@ -13,9 +13,10 @@ from solutions.sync_free.before import ngram as before
 from solutions.sync_free.kernels.ngram import SCATTER_BLOCK, scatter_rows_kernel
 from solutions.sync_free.model.ngram_batch import NgramBatch
 from solutions.sync_free.sites import ngram
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
-from . import claims, packed
-from .refusals import expect_refused
+from . import packed
 
 BOTH = pytest.mark.parametrize("module", [ngram, before, packed], ids=["ours", "before", "packed"])
 MAX_REQS, MAX_LEN = 6, 8

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 import debubble
 from solutions.sync_free.before import penalties as before
 from solutions.sync_free.sites import penalties
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
-from . import claims, packed
-from .refusals import expect_refused
+from . import packed
 
 BOTH = pytest.mark.parametrize(
     "module", [penalties, before, packed], ids=["ours", "before", "packed"]

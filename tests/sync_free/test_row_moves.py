@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 import debubble
 from solutions.sync_free.parts import row_moves
 from solutions.sync_free.parts.before import row_moves as before
-
-from . import claims
-from .refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 BOTH = pytest.mark.parametrize("module", [row_moves, before], ids=["ours", "before"])
 NUM_ROWS = 6

@@ -17,10 +17,9 @@ from solutions.sync_free.model.separate_sites import SITES
 from solutions.sync_free.model.step_inputs import plan_inputs
 from solutions.sync_free.model.workload import Workload
 from solutions.sync_free.step import DecodeStep
+from tests.common import claims
+from tests.common.refusals import expect_refused
 from tests.gate import LONG_MS, closed_gate
-
-from . import claims
-from .refusals import expect_refused
 
 CONFIG = StepConfig.small()
 STEPS = 6

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from solutions.sync_free.before import token_types as before
 from solutions.sync_free.sites import token_types
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
-from . import claims, packed
-from .refusals import expect_refused
+from . import packed
 
 BOTH = pytest.mark.parametrize(
     "module", [token_types, before, packed], ids=["ours", "before", "packed"]

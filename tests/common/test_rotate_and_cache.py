@@ -13,9 +13,9 @@ from solutions.common.decoder.rotate_and_cache import (
     cos_sin_table,
     rotate_and_cache,
 )
+from tests.common import claims
+from tests.common.refusals import expect_refused
 from tests.far_apart import HALF, address_space, only_the_kernels
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 """The largest absolute error of numbers around 1, by type."""

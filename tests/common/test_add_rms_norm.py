@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from solutions.common.decoder.add_rms_norm import TILE, add_rms_norm
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 EPS = 1e-5
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 4e-2, torch.float16: 5e-3}

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from solutions.common.decoder.silu_and_mul import TILE, silu_and_mul
-from tests.sync_free import claims
-from tests.sync_free.refusals import expect_refused
+from tests.common import claims
+from tests.common.refusals import expect_refused
 
 TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}
 """The largest error relative to the largest result, by type."""

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import debubble
-from solutions.pinned_h2d import StagingRing
+from solutions.common.staging_ring import StagingRing
 from tests.gate import gate_that_waits_open
 
 SHAPE = (16, 2)

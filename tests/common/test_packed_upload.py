@@ -11,9 +11,9 @@ from hypothesis.extra import numpy as arrays_of
 
 import debubble
 from solutions.common.packed_upload import Plan, upload_packed, upload_plans
+from solutions.common.staging_ring import StagingRing
 from solutions.gdn.host_tables import plan_chunk_tables
 from solutions.gdn.rule.chunks import ChunkTables
-from solutions.pinned_h2d import StagingRing
 from solutions.sync_free.packed.bad_words import BadWords, plan_bad_words
 
 DTYPES = (np.int32, np.int64, np.float32, np.bool_, np.uint8)

@@ -5,7 +5,7 @@ import torch
 
 from solutions.common.decoder import few_rows
 from solutions.common.decoder.few_rows import COLUMNS, MOST_ROWS, ROWS, few_rows_linear, linear
-from tests.sync_free import claims
+from tests.common import claims
 
 TOLERANCE = {torch.bfloat16: 8e-3, torch.float16: 1e-3}
 """The largest error relative to the largest result, by type."""
