@@ -22,7 +22,9 @@ class Remedy(NamedTuple):
     operator: str = ""
     """A pattern for the ATen operator's whole name."""
     inside: str = ""
-    """A pattern to find in the line of PyTorch or a library that waits: `file:line: text`."""
+    """A pattern to find in the last two lines of PyTorch or a library: `file:line: text`."""
+    through: str = ""
+    """A pattern to find in any line of a library between the caller's and the one that waits."""
     reads: str = ""
     """A pattern to find in the statement's text."""
     form: str = ""
@@ -61,6 +63,9 @@ LOGS = (
     r"|\bstr\([^)]*(item|loss|acc)|[\"'](\.format\(| % )"
     r"|\.(add_scalars?|set_postfix(_str)?|set_description(_str)?|log_metrics?|log_dict)\("
 )
+THIN = r"nn/functional\.py|utils/tensorboard/"
+"""A pattern for files of PyTorch that only pass the caller's values on."""
+ACCELERATE_MOVES = r"accelerate/utils/operations\.py:\d+: .*tensor\.to\(device"
 COLLECTS = r"\.(append|extend)\(|\+= \["
 
 SETUP = (
@@ -71,23 +76,30 @@ AFTER = (
     "it comes after the last step and costs no step: leave it as it is, or put it into "
     "`with debubble.allow_host_sync():`"
 )
-ONCE = "it waits once in this run: put it into `with debubble.allow_host_sync():` if it is meant"
+ONCE = (
+    "it comes once in this run and costs no step: leave it as it is, or put it into "
+    "`with debubble.allow_host_sync():`"
+)
 OF_NO_STEP: dict[str, str] = {"setup": SETUP, "after": AFTER, "once": ONCE}
 """The advice for a call that belongs to no step, by the reason."""
 MEANT = "put it into `with debubble.allow_host_sync():` if it is meant: "
-LIBRARYS = (
-    "`{function}` of {library} waits each time, and no option against it is known here: call it "
-    "more rarely, with several batches at once, or put the call into "
-    "`with debubble.allow_host_sync():`"
+UNKNOWN = (
+    "{what} waits each time, and no option against it is known here: call it more rarely, with "
+    "several batches at once, or put the call into `with debubble.allow_host_sync():`"
 )
 LATER = "copy into pinned memory with non_blocking=True, record an event, and read it a step later"
 PINNED = "pin the source (pin_memory(), DataLoader(pin_memory=True))"
 
 OF_SETUP = (
     Remedy(
-        "move the module once, before the steps; "
-        "one that is built under `with torch.device(device):` needs no move",
+        MEANT + "a benchmark waits for what it measures",
+        (*TO_THE_HOST, "device", "stream", "event"),
+        reads=r"\bdo_bench\w*\(|\b(blocked_autorange|adaptive_autorange)\(",
+    ),
+    Remedy(
+        "move the module once, before the steps: a move before them costs no step",
         (*UPLOADS, "pinned_upload"),
+        of_steps=True,
         inside=r"nn/modules/module\.py:\d+: .*\bt\.to\(|nn/modules/module\.py:\d+: .*\bt\.cuda\(",
     ),
     Remedy(
@@ -113,6 +125,33 @@ OF_SETUP = (
 )
 
 INSIDE_PYTORCH = (
+    Remedy(
+        "write the sampling loop yourself, and move scheduler.timesteps to the device before it: "
+        "the pipeline uploads a timestep in each step",
+        UPLOADS,
+        inside=r"diffusers/.*\btimesteps?\b",
+    ),
+    Remedy(
+        MEANT + "Lightning moves everything to the host once, when it ends",
+        (*TO_THE_HOST, "pageable_download"),
+        through=r"lightning/.*teardown\(",
+    ),
+    Remedy(
+        "self.log(..., prog_bar=False), or Trainer(enable_progress_bar=False): the progress bar "
+        "shows numbers of the host",
+        TO_THE_HOST,
+        through=r"lightning/.*(progress|pbar)",
+    ),
+    Remedy(
+        MEANT + "Lightning moves the sum of a logged name when that name is logged first",
+        UPLOADS,
+        through=r"lightning/.*logger_connector",
+    ),
+    Remedy(
+        MEANT + "DistributedDataParallel does it when it starts, and not in each step",
+        (*UPLOADS, *TO_THE_HOST),
+        inside=r"torch/(nn/parallel/distributed|distributed/utils)\.py",
+    ),
     Remedy(
         "pass is_causal=True along with a causal mask, or is_causal=False: then PyTorch does not "
         "compare the mask with a causal one",
@@ -176,8 +215,8 @@ INSIDE_PYTORCH = (
         r"(\[-1\]|unique|cumsum|\[mask|isnan)",
     ),
     Remedy(
-        "torch.use_deterministic_algorithms(True), with which torchmetrics counts without "
-        "bincount; or update() with several batches at once",
+        "keep the predictions and labels on the device, and update() once with all of them: "
+        "each update counts by bincount, which reads the largest value",
         TO_THE_HOST,
         inside=r"torchmetrics/utilities/data\.py:\d+: .*bincount",
     ),
@@ -202,16 +241,23 @@ INSIDE_PYTORCH = (
         inside=r"transformers/trainer\.py:\d+: .*(nested_gather|\.item\(\))",
     ),
     Remedy(
-        'attn_implementation="eager", or a mask of 4 dimensions that you make: of a padding mask '
-        "SDPA's preparation reads whether it masks anything",
+        'leave the mask out where nothing is padded, or attn_implementation="eager": of a padding '
+        "mask SDPA's preparation reads whether it masks anything",
         TO_THE_HOST,
         inside=r"transformers/(masking_utils|modeling_attn_mask_utils)\.py",
     ),
     Remedy(
-        'TrainingArguments(accelerator_config={"non_blocking": True}), or '
-        "DataLoaderConfiguration(non_blocking=True) for an Accelerator of yours",
+        'TrainingArguments(accelerator_config={"non_blocking": True}), with '
+        "dataloader_pin_memory=True (the default)",
         (*UPLOADS, "pinned_upload"),
-        inside=r"accelerate/utils/operations\.py:\d+: .*tensor\.to\(device",
+        inside=ACCELERATE_MOVES,
+        through=r"transformers/",
+    ),
+    Remedy(
+        "DataLoader(..., pin_memory=True), together with "
+        "Accelerator(dataloader_config=DataLoaderConfiguration(non_blocking=True))",
+        (*UPLOADS, "pinned_upload"),
+        inside=ACCELERATE_MOVES,
     ),
     Remedy(
         "evaluate more rarely (eval_steps=n) or in larger batches: to gather what the ranks have, "
@@ -273,8 +319,8 @@ OF_UPLOADS = (
         call=r"(tensor|as_tensor|asarray)\(number\)",
     ),
     Remedy(
-        "torch.from_numpy(array).pin_memory().to(device, non_blocking=True), or copy the array "
-        "into a pinned tensor that you keep",
+        "upload the array once, before the loop, if it never changes; else "
+        "torch.from_numpy(array).pin_memory().to(device, non_blocking=True)",
         UPLOADS,
         call=r"(tensor|as_tensor|asarray)\(array\)",
         of_steps=True,
@@ -371,7 +417,8 @@ OF_UPLOADS = (
         form="moves factory",
     ),
     Remedy(
-        "copy the array into a pinned tensor that you keep, then .to(device, non_blocking=True)",
+        "upload the array once, before the loop, if it never changes; else "
+        "torch.from_numpy(array).pin_memory().to(device, non_blocking=True)",
         UPLOADS,
         call=COPIES,
         form="moves array",
@@ -419,6 +466,12 @@ OF_UPLOADS = (
         ("pinned_upload",),
         in_thread=True,
     ),
+    Remedy(
+        'torch.tensor(..., device="cpu", pin_memory=True).to(device, non_blocking=True): with a '
+        "default device of CUDA torch.tensor uploads by itself, and waits",
+        ("pinned_upload",),
+        reads=r"pin_memory=True.*non_blocking=True",
+    ),
     Remedy("add non_blocking=True: the memory is pinned already", ("pinned_upload",)),
 )
 
@@ -456,16 +509,35 @@ OF_OPERATORS = (
     ),
     Remedy("pass the range: torch.histc(x, bins, min=low, max=high)", TO_THE_HOST, call=r"histc"),
     Remedy(
+        "to count them, torch.zeros(n, device=device).index_fill_(0, ids, 1).sum(), of n possible "
+        "values; else sort and compare neighbours, which keeps the size, or find them on the host, "
+        "if it made them",
+        COUNTS,
+        operator=r"_unique2",
+    ),
+    Remedy(
         "find the unique values on the host, if it made them, or sort and compare neighbours: that "
         "keeps the size",
         COUNTS,
         call=r"unique(_consecutive|_dim)?",
     ),
     Remedy(
+        "torch.isclose(a, b, rtol=..., atol=...).all() stays on the device; read it later, or put "
+        "the check into `with debubble.allow_host_sync():`",
+        TO_THE_HOST,
+        call=r"allclose",
+    ),
+    Remedy(
         "(a == b).all() stays on the device; read it later, or put the check into "
         "`with debubble.allow_host_sync():`",
         TO_THE_HOST,
-        call=r"equal|allclose",
+        call=r"equal",
+    ),
+    Remedy(
+        "print x.cpu(), which waits once: a printed tensor of the device is read part by part",
+        TO_THE_HOST,
+        call=r"__repr__|__str__",
+        form="top level",
     ),
     Remedy("(x == value).any() stays on the device", TO_THE_HOST, call=r"__contains__"),
     Remedy(
@@ -558,6 +630,12 @@ OF_OPERATORS = (
 
 BY_THE_TEXT = (
     Remedy(
+        "it is read every few steps only: raise that number, or leave it",
+        TO_THE_HOST,
+        call=rf"{BRINGS}|__repr__|__str__|__format__",
+        form="every n",
+    ),
+    Remedy(
         "torch.maximum(a, b), or x.max(): Python's own max, min and sorted read each comparison",
         TO_THE_HOST,
         call=r"__bool__",
@@ -608,6 +686,13 @@ BY_THE_TEXT = (
         call=NUMBERS,
         form="if",
         reads=r"\beos|eos_|\bstop|finished|\bdone\b|end_id|eot",
+    ),
+    Remedy(
+        "keep the flag as a Python attribute as well, and test that: it changes once",
+        TO_THE_HOST,
+        call=NUMBERS,
+        form="if",
+        reads=r"\bself\.\w*(init|ready|started|first|built|calibrated)\w*\b(?!\()",
     ),
     Remedy(
         "torch.where(condition, a, b) or a mask on the device; if the host made the values, "
@@ -675,11 +760,19 @@ BY_THE_TEXT = (
         form="augmented",
     ),
     Remedy(
-        "it is logged every few steps already: raise that number, or leave it",
+        "keep the answers on the device, and bring all of them over after the loop; "
+        + MEANT
+        + "a result has to come to the host",
+        (*TO_THE_HOST, "pageable_download"),
+        call=BRINGS,
+        reads=r"\b(generate|predict|sample)\w*\(",
+    ),
+    Remedy(
+        "take whole tensors to the host once, before the loop (rows = x.tolist()), and print from "
+        "those",
         TO_THE_HOST,
-        call=rf"{BRINGS}|__repr__|__str__",
-        reads=LOGS,
-        form="every n",
+        call=NUMBERS,
+        reads=r"\b(print|format|write)\(.*\w\[\w+\].*,.*\w\[\w+\]",
     ),
     Remedy(
         "log every n steps, and bring all numbers at once: torch.stack([a, b]).tolist()",
@@ -753,8 +846,8 @@ BY_THE_TEXT = (
         reads=r"token|multinomial|sampled?\b|next_id|generated|output_ids",
     ),
     Remedy(
-        "keep the number on the device as a tensor without dimensions: operators take it as it is; "
-        "or read it a step later, from a pinned copy and after an event",
+        "keep it on the device (x.detach()): operators take a tensor without dimensions as it is; "
+        "for a log bring it with the other numbers every n steps: torch.stack([a, b]).tolist()",
         ("value",),
         call=NUMBERS.replace("|tolist", ""),
     ),
@@ -804,6 +897,12 @@ OTHERS = (
         ("stream",),
         operator="$",
     ),
+    Remedy(
+        "leave it out of the steps: collectives are ordered on the device, and a barrier makes the "
+        "host wait for all processes",
+        ("stream",),
+        operator=r"c10d::barrier",
+    ),
     Remedy("event.query() to ask, event.wait() to order streams", ("event",)),
 )
 REMEDIES = (
@@ -819,8 +918,13 @@ REMEDIES = (
 
 def may_stay(instead: str | None) -> bool:
     """Returns True if advice says that a wait is mostly meant, or that it happens once."""
-    stays = (SETUP, AFTER, OF_SETUP[0].instead)
+    stays = OF_NO_STEP.values()
     return instead is not None and (MEANT in instead or instead in stays)
+
+
+def is_of_libraries(remedy: Remedy) -> bool:
+    """Returns True if a remedy is for lines of PyTorch or a library, and not of the caller."""
+    return bool(remedy.inside or remedy.through)
 
 
 def instead_of(
@@ -840,14 +944,15 @@ def instead_of(
     statement = statement_at(library or code)
     own = statement_at(code._replace(inside=())).text if library and code else ""
     # The text of PyTorch's own code says nothing about the user's, so only remedies with `inside`
-    # apply to a wait in it. A wait in nn/functional.py still counts as the caller's.
-    by_pytorch = bool(source and source != code) and "nn/functional.py" not in inside[-1]
+    # apply to a wait in it. A wait in a thin wrapper still counts as the caller's.
+    by_pytorch = bool(source and source != code) and not re.search(THIN, inside[-1])
     for remedy in REMEDIES:
         if (
             kind not in remedy.kinds
-            or (by_pytorch and not remedy.inside and remedy not in OF_SETUP)
-            or (library and not remedy.inside and not may_stay(remedy.instead))
+            or (by_pytorch and not is_of_libraries(remedy) and remedy not in OF_SETUP)
+            or (library and not is_of_libraries(remedy) and not may_stay(remedy.instead))
             or (remedy.form and remedy.form not in statement.forms)
+            or (remedy.through and not re.search(remedy.through, "\n".join(inside)))
             or (remedy.in_thread and not in_thread)
         ):
             continue
@@ -862,12 +967,16 @@ def instead_of(
                 return OF_NO_STEP[apart]
             names = {"call": (call or "").removeprefix("linalg_"), **read.groupdict()}
             return _filled(remedy.instead, names)
-    if library is None:
-        return None
     if apart:
         return OF_NO_STEP[apart]
-    name = library.in_library.partition("/")[0].partition(":")[0]
-    return LIBRARYS.format(library=name, function=library.function.partition(".<locals>")[0])
+    if source and source.inside:
+        return UNKNOWN.format(what=_library_call(library or source.inside[-1]))
+    return None
+
+
+def _library_call(line: SourceLine) -> str:
+    library = line.in_library.partition("/")[0].partition(":")[0]
+    return f"`{line.function.partition('.<locals>')[0]}` of {library}"
 
 
 def _is_no_use(remedy: Remedy, apart: str, statement: Statement) -> bool:
