@@ -66,6 +66,9 @@ LOGS = (
 THIN = r"nn/functional\.py|utils/tensorboard/"
 """A pattern for files of PyTorch that only pass the caller's values on."""
 ACCELERATE_MOVES = r"accelerate/utils/operations\.py:\d+: .*tensor\.to\(device"
+MASKS = r"transformers/(masking_utils|modeling_attn_mask_utils)\.py"
+BINCOUNT = r"torchmetrics/utilities/data\.py:\d+: .*bincount"
+MOVES = r"nn/modules/module\.py:\d+: .*\bt\.to\(|nn/modules/module\.py:\d+: .*\bt\.cuda\("
 COLLECTS = r"\.(append|extend)\(|\+= \["
 
 SETUP = (
@@ -92,6 +95,12 @@ PINNED = "pin the source (pin_memory(), DataLoader(pin_memory=True))"
 
 OF_SETUP = (
     Remedy(
+        MEANT + "the trainer moves the module once, before its steps",
+        (*UPLOADS, "pinned_upload"),
+        inside=MOVES,
+        through=r"(lightning|transformers|accelerate)/",
+    ),
+    Remedy(
         MEANT + "a benchmark waits for what it measures",
         (*TO_THE_HOST, "device", "stream", "event"),
         reads=r"\bdo_bench\w*\(|\b(blocked_autorange|adaptive_autorange)\(",
@@ -100,7 +109,7 @@ OF_SETUP = (
         "move the module once, before the steps: a move before them costs no step",
         (*UPLOADS, "pinned_upload"),
         of_steps=True,
-        inside=r"nn/modules/module\.py:\d+: .*\bt\.to\(|nn/modules/module\.py:\d+: .*\bt\.cuda\(",
+        inside=MOVES,
     ),
     Remedy(
         MEANT + "what is saved has to come to the host; save rarely",
@@ -126,8 +135,25 @@ OF_SETUP = (
 
 INSIDE_PYTORCH = (
     Remedy(
-        "write the sampling loop yourself, and move scheduler.timesteps to the device before it: "
-        "the pipeline uploads a timestep in each step",
+        "value_range=(low, high): normalize=True reads the least and the largest value without it",
+        TO_THE_HOST,
+        inside=r"torchvision/utils\.py:\d+: .*(min|max|norm_)",
+    ),
+    Remedy(
+        "generate() checks it once a call: leave it, or generate for several prompts at once",
+        TO_THE_HOST,
+        inside=r"transformers/generation/utils\.py:\d+: .*(special|eos_token|pad_token|padding)"
+        r"|masking_utils\.py:\d+: .*\[:, :q_length\]",
+    ),
+    Remedy(
+        "num_beams=1 if it is good enough: beam search reads after each token whether it may stop; "
+        "or generate for several prompts at once",
+        TO_THE_HOST,
+        inside=r"transformers/generation/utils\.py:\d+: .*beam",
+    ),
+    Remedy(
+        "leave it, or write the sampling loop yourself: the U-Net gets timesteps that were moved "
+        "once, the scheduler those of the host",
         UPLOADS,
         inside=r"diffusers/.*\btimesteps?\b",
     ),
@@ -137,10 +163,26 @@ INSIDE_PYTORCH = (
         through=r"lightning/.*teardown\(",
     ),
     Remedy(
-        "self.log(..., prog_bar=False), or Trainer(enable_progress_bar=False): the progress bar "
-        "shows numbers of the host",
+        "save more rarely (ModelCheckpoint(every_n_epochs=n)): what is saved has to come to the "
+        "host",
+        (*TO_THE_HOST, "pageable_download"),
+        through=r"lightning/.*save_checkpoint",
+    ),
+    Remedy(
+        "Trainer(log_every_n_steps=n, check_val_every_n_epoch=m), or logger=False: a logger gets "
+        "numbers of the host",
+        TO_THE_HOST,
+        through=r"lightning/.*\blog_metrics\(",
+    ),
+    Remedy(
+        "self.log(..., prog_bar=False): what the progress bar shows has to come to the host",
         TO_THE_HOST,
         through=r"lightning/.*(progress|pbar)",
+    ),
+    Remedy(
+        "DataLoader(..., pin_memory=True): Lightning copies with non_blocking=True already",
+        UPLOADS,
+        through=r"lightning/.*transfer_batch_to_device\(",
     ),
     Remedy(
         MEANT + "Lightning moves the sum of a logged name when that name is logged first",
@@ -209,16 +251,28 @@ INSIDE_PYTORCH = (
         inside=r"torchmetrics/retrieval/|_retrieval",
     ),
     Remedy(
+        "pass validate_args=False to the metric: its checks of the inputs read the device",
+        TO_THE_HOST,
+        through=r"torchmetrics/.*(_validation\(|_validate)|torchmetrics/utilities/checks\.py",
+    ),
+    Remedy(
         "thresholds=n: with bins a curve's size is known, and no value is read for each class",
         TO_THE_HOST,
         inside=r"torchmetrics/functional/classification/(roc|precision_recall|auroc|average_).*"
         r"(\[-1\]|unique|cumsum|\[mask|isnan)",
     ),
     Remedy(
+        "compute() rarely, with thresholds=n for a curve: it counts by bincount, which reads the "
+        "largest value",
+        TO_THE_HOST,
+        inside=BINCOUNT,
+        through=r"torchmetrics/.*\bcompute\(",
+    ),
+    Remedy(
         "keep the predictions and labels on the device, and update() once with all of them: "
         "each update counts by bincount, which reads the largest value",
         TO_THE_HOST,
-        inside=r"torchmetrics/utilities/data\.py:\d+: .*bincount",
+        inside=BINCOUNT,
     ),
     Remedy(
         "update() with several batches at once: the metric uploads a number or a list each time",
@@ -226,14 +280,9 @@ INSIDE_PYTORCH = (
         inside=r"torchmetrics/",
     ),
     Remedy(
-        "pass validate_args=False to the metric: its checks of the inputs read the device",
-        TO_THE_HOST,
-        inside=r"torchmetrics/.*(_validation\(|_validate)|torchmetrics/utilities/checks\.py",
-    ),
-    Remedy(
         "TrainingArguments(logging_nan_inf_filter=False): the filter reads the loss in each step",
         TO_THE_HOST,
-        inside=r"transformers/trainer\.py:\d+: .*is(nan|inf)",
+        inside=r"transformers/trainer\.py:\d+: (.*is(nan|inf)|if \($)",
     ),
     Remedy(
         "log more rarely: TrainingArguments(logging_steps=n)",
@@ -241,10 +290,17 @@ INSIDE_PYTORCH = (
         inside=r"transformers/trainer\.py:\d+: .*(nested_gather|\.item\(\))",
     ),
     Remedy(
-        'leave the mask out where nothing is padded, or attn_implementation="eager": of a padding '
+        'generate(..., cache_implementation="static"), with which only the prompt\'s step reads '
+        "whether the padding mask masks anything",
+        TO_THE_HOST,
+        inside=MASKS,
+        through=r"transformers/generation/",
+    ),
+    Remedy(
+        "give the model a mask of 4 dimensions, or compile it (torch_compile=True): of a padding "
         "mask SDPA's preparation reads whether it masks anything",
         TO_THE_HOST,
-        inside=r"transformers/(masking_utils|modeling_attn_mask_utils)\.py",
+        inside=MASKS,
     ),
     Remedy(
         'TrainingArguments(accelerator_config={"non_blocking": True}), with '
@@ -258,6 +314,11 @@ INSIDE_PYTORCH = (
         "Accelerator(dataloader_config=DataLoaderConfiguration(non_blocking=True))",
         (*UPLOADS, "pinned_upload"),
         inside=ACCELERATE_MOVES,
+    ),
+    Remedy(
+        "evaluate more rarely (eval_steps=n): it comes once an evaluation",
+        (*TO_THE_HOST, "pageable_download"),
+        through=r"transformers/trainer.*nested_numpify",
     ),
     Remedy(
         "evaluate more rarely (eval_steps=n) or in larger batches: to gather what the ranks have, "
@@ -288,6 +349,11 @@ OF_UPLOADS = (
         call=r"(tensor|as_tensor|asarray|new_tensor)\(list of tensors\)",
     ),
     Remedy(
+        "torch.full((), value, device=device): the number goes along with the launch",
+        UPLOADS,
+        call=r"(tensor|as_tensor|asarray)\(number\)",
+    ),
+    Remedy(
         "make the tensor once, before the loop: its values never change (a module keeps it by "
         "register_buffer)",
         (*UPLOADS, "pinned_upload"),
@@ -312,11 +378,6 @@ OF_UPLOADS = (
         "torch.tensor(values, pin_memory=True).to(x.device, non_blocking=True)",
         UPLOADS,
         call=r"new_tensor\b.*",
-    ),
-    Remedy(
-        "torch.full((), value, device=device): the number goes along with the launch",
-        UPLOADS,
-        call=r"(tensor|as_tensor|asarray)\(number\)",
     ),
     Remedy(
         "upload the array once, before the loop, if it never changes; else "
@@ -760,12 +821,11 @@ BY_THE_TEXT = (
         form="augmented",
     ),
     Remedy(
-        "keep the answers on the device, and bring all of them over after the loop; "
-        + MEANT
-        + "a result has to come to the host",
+        "it is the result, which has to come to the host: leave it, or keep several results on the "
+        "device and bring them over together",
         (*TO_THE_HOST, "pageable_download"),
         call=BRINGS,
-        reads=r"\b(generate|predict|sample)\w*\(",
+        reads=r"\b(generate|predict|decode)\(",
     ),
     Remedy(
         "take whole tensors to the host once, before the loop (rows = x.tolist()), and print from "
@@ -833,14 +893,20 @@ BY_THE_TEXT = (
         reads=r"\b\w*(correct|acc(uracy)?|hits?)\w*\s*[+:]?=[^=]",
     ),
     Remedy(
+        "return the tensor (x.detach()), and read it where it is printed, every n steps",
+        TO_THE_HOST,
+        call=NUMBERS,
+        form="return",
+    ),
+    Remedy(
         "keep it on the device (x.detach()), add it up there, and read it every n steps",
         TO_THE_HOST,
         call=rf"{NUMBERS}|cpu|numpy",
         reads=r"\b\w*(loss|metric|norm|entropy|kl|reward|error)\w*\b",
     ),
     Remedy(
-        "keep the tokens on the device for the next step, and read them a step later, from a "
-        "pinned copy and after an event",
+        "keep the tokens on the device for the next step, and read them after the loop, or a step "
+        "later from a pinned copy and after an event",
         (*TO_THE_HOST, "pageable_download"),
         call=BRINGS,
         reads=r"token|multinomial|sampled?\b|next_id|generated|output_ids",
@@ -865,6 +931,12 @@ BY_THE_TEXT = (
         form="comprehension",
     ),
     Remedy(
+        "compute with torch on the device, and bring the result alone; or " + LATER,
+        TO_THE_HOST,
+        call=r"cpu|numpy|__array__",
+        reads=r"numpy\(\)|\bnp\.",
+    ),
+    Remedy(
         LATER,
         TO_THE_HOST,
         call=r"cpu|tolist|numpy|to\b.*|copy_\b.*|__array__",
@@ -872,6 +944,11 @@ BY_THE_TEXT = (
 )
 
 OTHERS = (
+    Remedy(
+        MEANT + "graphs are captured before the steps, and a capture waits for the device",
+        ("device", "stream"),
+        form="in a capture",
+    ),
     Remedy(
         "make the target contiguous in pinned memory: a copy to memory with holes goes through "
         "pageable memory",
@@ -901,7 +978,7 @@ OTHERS = (
         "leave it out of the steps: collectives are ordered on the device, and a barrier makes the "
         "host wait for all processes",
         ("stream",),
-        operator=r"c10d::barrier",
+        inside=r"torch/distributed/distributed_c10d\.py:\d+: .*barrier",
     ),
     Remedy("event.query() to ask, event.wait() to order streams", ("event",)),
 )

@@ -20,9 +20,9 @@ class Statement(NamedTuple):
     The forms are words for its parts: `if`, `while`, `assert`, `for`, `return`, `augmented`,
     `f-string`, `comprehension`, `conditional`, `literal` (a tensor made of constants in the code),
     `many indices`, `every n` (it runs only if the remainder of a division says so), `in forward`,
-    `in a test`, `in a function`, `in a loop`, `top level` (in no function and no loop). For a
-    tensor that is moved by `.to()` or `.cuda()` they say how it was made: `moves literal`,
-    `moves values`, `moves array`, `moves factory`, `moves something`."""
+    `in a test`, `in a capture`, `in a function`, `in a loop`, `top level` (in no function and no
+    loop). For a tensor that is moved by `.to()` or `.cuda()` they say how it was made:
+    `moves literal`, `moves values`, `moves array`, `moves factory`, `moves something`."""
 
     text: str
     forms: frozenset[str]
@@ -79,6 +79,8 @@ def _form_of_its_body(node: ast.AST) -> str | None:
     if isinstance(node, ast.For | ast.While | ast.AsyncFor):
         return "in a loop"
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if "capture" in node.name:
+            return "in a capture"
         in_test = "in a test" if node.name[:5] == "test_" else "in a function"
         return "in forward" if node.name == "forward" else in_test
     return None

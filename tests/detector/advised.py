@@ -60,7 +60,7 @@ def train(device):
             loss = loss / 2
         same = torch.equal(y, prediction)  # instead: (a == b).all() stays
         rows = [v.item() for v in (loss, total_norm)]  # instead: x.tolist(), or torch.stack
-        probabilities = out.softmax(1).detach().cpu().numpy()  # instead: copy into pinned memory
+        probabilities = out.softmax(1).detach().cpu().numpy()  # instead: compute with torch
         logged = "%.3f" % loss  # noqa: UP031  # instead: log every n steps
         torch.randn(4, 4).pin_memory().to(device)  # instead: make it on the device
         pinned = torch.empty(4, 4).pin_memory().copy_(xs[:4, :4])
