@@ -50,7 +50,7 @@ SIZED = r"arange|linspace|logspace|zeros|ones|full|empty|eye|randn?|randint|rand
 KNOWN = r"len|lengths|sizes|counts|num\w*|n_\w+|seq\w*|pos\w*|ids?|idx|indices|offsets?|cu_\w+"
 """A pattern for names of values that the host has usually made itself: lengths, positions, ids."""
 SAVES = (
-    r"\b(state_dict\(\)|torch\.save|save_pretrained|savez?|pickle\.dumps?|save_file|save_model"
+    r"\b(state_dict\(\)|torch\.save|save_pretrained|savez?\(|pickle\.dumps?|save_file|save_model"
     r"|save_checkpoint)"
 )
 ACTIONS = r"\bactions?\b.*=.*\.(cpu|numpy|item|tolist)\("
@@ -94,6 +94,12 @@ LATER = "copy into pinned memory with non_blocking=True, record an event, and re
 PINNED = "pin the source (pin_memory(), DataLoader(pin_memory=True))"
 
 OF_SETUP = (
+    Remedy(
+        "save more rarely (ModelCheckpoint(every_n_epochs=n)): what is saved has to come to the "
+        "host",
+        (*TO_THE_HOST, "pageable_download"),
+        through=r"lightning/.*save_checkpoint",
+    ),
     Remedy(
         MEANT + "the trainer moves the module once, before its steps",
         (*UPLOADS, "pinned_upload"),
@@ -163,12 +169,6 @@ INSIDE_PYTORCH = (
         through=r"lightning/.*teardown\(",
     ),
     Remedy(
-        "save more rarely (ModelCheckpoint(every_n_epochs=n)): what is saved has to come to the "
-        "host",
-        (*TO_THE_HOST, "pageable_download"),
-        through=r"lightning/.*save_checkpoint",
-    ),
-    Remedy(
         "Trainer(log_every_n_steps=n, check_val_every_n_epoch=m), or logger=False: a logger gets "
         "numbers of the host",
         TO_THE_HOST,
@@ -182,7 +182,7 @@ INSIDE_PYTORCH = (
     Remedy(
         "DataLoader(..., pin_memory=True): Lightning copies with non_blocking=True already",
         UPLOADS,
-        through=r"lightning/.*transfer_batch_to_device\(",
+        through=r"lightning/.*batch_to_device",
     ),
     Remedy(
         MEANT + "Lightning moves the sum of a logged name when that name is logged first",
@@ -295,6 +295,7 @@ INSIDE_PYTORCH = (
         TO_THE_HOST,
         inside=MASKS,
         through=r"transformers/generation/",
+        of_steps=True,
     ),
     Remedy(
         "give the model a mask of 4 dimensions, or compile it (torch_compile=True): of a padding "
@@ -922,6 +923,13 @@ BY_THE_TEXT = (
         TO_THE_HOST,
         call=r"cpu|to\b.*|tolist",
         reads=r"pack_padded_sequence\(|\bpack_sequence\(",
+    ),
+    Remedy(
+        "draw on the device (torch.multinomial(probabilities, 1)), and bring the tokens over after "
+        "the loop",
+        (*TO_THE_HOST, "pageable_download"),
+        call=BRINGS,
+        reads=r"\b(prob\w*|\w*weights|exp\(\))\b.*\.(cpu|numpy)\(|exp\(\)\.cpu\(",
     ),
     Remedy(
         "copy all of them into pinned memory with non_blocking=True, and wait once, for an event "

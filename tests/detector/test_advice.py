@@ -90,7 +90,7 @@ def test_each_line_of_the_text_waits(found, part):
         (
             "trainer.train()",
             "transformers/masking_utils.py: padding_mask.all()",
-            "leave the mask out",
+            "give the model a ma",
         ),
         ("trainer.fit(m)", "lightning/pytorch/x.py: self._teardown()", "put it into `with"),
         ("trainer.fit(m)", "lightning/pytorch/x.py: metrics['pbar'][n] = f(v)", "self.log(..., p"),
