@@ -929,7 +929,7 @@ BY_THE_TEXT = (
         "the loop",
         (*TO_THE_HOST, "pageable_download"),
         call=BRINGS,
-        reads=r"\b(prob\w*|\w*weights|exp\(\))\b.*\.(cpu|numpy)\(|exp\(\)\.cpu\(",
+        reads=r"\bexp\(\)\.(cpu|numpy)\(",
     ),
     Remedy(
         "copy all of them into pinned memory with non_blocking=True, and wait once, for an event "

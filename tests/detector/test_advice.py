@@ -127,7 +127,7 @@ def test_a_wait_of_a_library_is_called_that_and_gets_no_advice_by_its_words():
     said = instead_of("value", "__getitem__(mask)", "nonzero", line)
     assert said.startswith("`f` of torchmetrics waits each time, and no option against it is known")
     saving = line._replace(code="vutils.save_image(y, 'y.png')")
-    assert "what is saved" in instead_of("download", "cpu", "copy_", saving)
+    assert "a picture" in instead_of("download", "cpu", "copy_", saving)
 
 
 def test_one_wait_of_a_run_without_loops_is_called_rare_in_a_librarys_line_alone():
