@@ -85,6 +85,7 @@ ONCE = (
 )
 OF_NO_STEP: dict[str, str] = {"setup": SETUP, "after": AFTER, "once": ONCE}
 """The advice for a call that belongs to no step, by the reason."""
+LEAVE = "leave it: "
 MEANT = "put it into `with debubble.allow_host_sync():` if it is meant: "
 UNKNOWN = (
     "{what} waits each time, and no option against it is known here: call it more rarely, with "
@@ -101,10 +102,10 @@ OF_SETUP = (
         through=r"lightning/.*save_checkpoint",
     ),
     Remedy(
-        MEANT + "the trainer moves the module once, before its steps",
+        LEAVE + "the trainer moves the module once, before its steps",
         (*UPLOADS, "pinned_upload"),
         inside=MOVES,
-        through=r"(lightning|transformers|accelerate)/",
+        through=r"lightning/|transformers/trainer|accelerate/",
     ),
     Remedy(
         MEANT + "a benchmark waits for what it measures",
@@ -152,8 +153,8 @@ INSIDE_PYTORCH = (
         r"|masking_utils\.py:\d+: .*\[:, :q_length\]",
     ),
     Remedy(
-        "num_beams=1 if it is good enough: beam search reads after each token whether it may stop; "
-        "or generate for several prompts at once",
+        "generate for several prompts at once, or leave it: beam search reads after each token "
+        "whether it may stop",
         TO_THE_HOST,
         inside=r"transformers/generation/utils\.py:\d+: .*beam",
     ),
@@ -164,9 +165,14 @@ INSIDE_PYTORCH = (
         inside=r"diffusers/.*\btimesteps?\b",
     ),
     Remedy(
-        MEANT + "Lightning moves everything to the host once, when it ends",
+        LEAVE + "Lightning moves everything to the host once, when it ends",
         (*TO_THE_HOST, "pageable_download"),
         through=r"lightning/.*teardown\(",
+    ),
+    Remedy(
+        "self.log(..., prog_bar=False): what the progress bar shows has to come to the host",
+        TO_THE_HOST,
+        through=r"lightning/.*pbar",
     ),
     Remedy(
         "Trainer(log_every_n_steps=n, check_val_every_n_epoch=m), or logger=False: a logger gets "
@@ -175,22 +181,17 @@ INSIDE_PYTORCH = (
         through=r"lightning/.*\blog_metrics\(",
     ),
     Remedy(
-        "self.log(..., prog_bar=False): what the progress bar shows has to come to the host",
-        TO_THE_HOST,
-        through=r"lightning/.*(progress|pbar)",
-    ),
-    Remedy(
         "DataLoader(..., pin_memory=True): Lightning copies with non_blocking=True already",
         UPLOADS,
         through=r"lightning/.*batch_to_device",
     ),
     Remedy(
-        MEANT + "Lightning moves the sum of a logged name when that name is logged first",
+        LEAVE + "Lightning moves the sum of a logged name when that name is logged first",
         UPLOADS,
         through=r"lightning/.*logger_connector",
     ),
     Remedy(
-        MEANT + "DistributedDataParallel does it when it starts, and not in each step",
+        LEAVE + "DistributedDataParallel does it when it starts, and not in each step",
         (*UPLOADS, *TO_THE_HOST),
         inside=r"torch/(nn/parallel/distributed|distributed/utils)\.py",
     ),
@@ -285,6 +286,11 @@ INSIDE_PYTORCH = (
         inside=r"transformers/trainer\.py:\d+: (.*is(nan|inf)|if \($)",
     ),
     Remedy(
+        LEAVE + "the trainer reads the last losses once, when it ends",
+        TO_THE_HOST,
+        through=r"transformers/trainer\.py:\d+: .*_finalize_training\(",
+    ),
+    Remedy(
         "log more rarely: TrainingArguments(logging_steps=n)",
         TO_THE_HOST,
         inside=r"transformers/trainer\.py:\d+: .*(nested_gather|\.item\(\))",
@@ -298,8 +304,8 @@ INSIDE_PYTORCH = (
         of_steps=True,
     ),
     Remedy(
-        "give the model a mask of 4 dimensions, or compile it (torch_compile=True): of a padding "
-        "mask SDPA's preparation reads whether it masks anything",
+        "give the model a mask of 4 dimensions: of a padding mask SDPA's preparation reads whether "
+        "it masks anything",
         TO_THE_HOST,
         inside=MASKS,
     ),
@@ -309,6 +315,12 @@ INSIDE_PYTORCH = (
         (*UPLOADS, "pinned_upload"),
         inside=ACCELERATE_MOVES,
         through=r"transformers/",
+    ),
+    Remedy(
+        "print x.cpu(), which waits once: a printed tensor of the device is read part by part",
+        TO_THE_HOST,
+        call=r"__repr__|__str__",
+        inside=r"accelerate/.*\bprint\(",
     ),
     Remedy(
         "DataLoader(..., pin_memory=True), together with "
@@ -571,9 +583,9 @@ OF_OPERATORS = (
     ),
     Remedy("pass the range: torch.histc(x, bins, min=low, max=high)", TO_THE_HOST, call=r"histc"),
     Remedy(
-        "to count them, torch.zeros(n, device=device).index_fill_(0, ids, 1).sum(), of n possible "
-        "values; else sort and compare neighbours, which keeps the size, or find them on the host, "
-        "if it made them",
+        "to count them for a log, torch.zeros(n, device=device).index_fill_(0, ids.flatten(), 1)"
+        ".sum() of n possible values, every n steps; else sort and compare neighbours, which keeps "
+        "the size, or find them on the host, if it made them",
         COUNTS,
         operator=r"_unique2",
     ),
@@ -983,8 +995,8 @@ OTHERS = (
         operator="$",
     ),
     Remedy(
-        "leave it out of the steps: collectives are ordered on the device, and a barrier makes the "
-        "host wait for all processes",
+        LEAVE + "a barrier waits for all processes; in a step collectives are ordered on the "
+        "device without it",
         ("stream",),
         inside=r"torch/distributed/distributed_c10d\.py:\d+: .*barrier",
     ),
@@ -1004,7 +1016,9 @@ REMEDIES = (
 def may_stay(instead: str | None) -> bool:
     """Returns True if advice says that a wait is mostly meant, or that it happens once."""
     stays = OF_NO_STEP.values()
-    return instead is not None and (MEANT in instead or instead in stays)
+    return instead is not None and (
+        MEANT in instead or instead.startswith(LEAVE) or instead in stays
+    )
 
 
 def is_of_libraries(remedy: Remedy) -> bool:

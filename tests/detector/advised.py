@@ -109,7 +109,7 @@ def index(device):
             x.select(0, 0) + row.sum()
         torch.where(ids > 1)[0]  # instead: stay with the mask
         torch.masked_select(x, x > 0)  # instead: torch.where(mask, x, fill)
-        torch.unique(ids)  # instead: to count them, torch.zeros
+        torch.unique(ids)  # instead: to count them for a log
         torch.unique(rows, dim=0)  # instead: find the unique values on the host
         torch.bincount(ids)  # instead: torch.zeros(n, device=device).scatter_add_
         torch.histc(x, 4)  # instead: pass the range
