@@ -147,10 +147,16 @@ INSIDE_PYTORCH = (
         inside=r"torchvision/utils\.py:\d+: .*(min|max|norm_)",
     ),
     Remedy(
-        "generate() checks it once a call: leave it, or generate for several prompts at once",
-        TO_THE_HOST,
-        inside=r"transformers/generation/utils\.py:\d+: .*(special|eos_token|pad_token|padding)"
+        "generate() does it once a call: leave it, or generate for several prompts at once",
+        (*TO_THE_HOST, *UPLOADS),
+        through=r"transformers/generation/utils\.py:\d+: .*(special|eos_token|pad_token|padding)"
         r"|masking_utils\.py:\d+: .*\[:, :q_length\]",
+    ),
+    Remedy(
+        "generate for several prompts at once, or leave it: generate() reads after each token "
+        "whether it may stop",
+        TO_THE_HOST,
+        through=r"transformers/generation/.*(stopping_criteria|unfinished_sequences)",
     ),
     Remedy(
         "generate for several prompts at once, or leave it: beam search reads after each token "
@@ -268,6 +274,7 @@ INSIDE_PYTORCH = (
         TO_THE_HOST,
         inside=BINCOUNT,
         through=r"torchmetrics/.*\bcompute\(",
+        of_steps=True,
     ),
     Remedy(
         "keep the predictions and labels on the device, and update() once with all of them: "
@@ -828,7 +835,8 @@ BY_THE_TEXT = (
         reads=r"^\w+\[.*(\.item\(\)|int\().*\] \+=",
     ),
     Remedy(
-        "add it up on the device (total += x.detach()), and read the sum once, after the loop",
+        "add it up on the device (total += x.detach()), and read the sum where it is needed: after "
+        "the loop, or every n steps",
         TO_THE_HOST,
         call=BRINGS,
         form="augmented",
