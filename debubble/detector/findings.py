@@ -11,6 +11,7 @@ from ..timeline.event import Hazard, HazardKind
 from ..timeline.holds import HoldKind, find_holds
 from .instead import Apart, instead_of, may_stay
 from .loops import Steps
+from .statements import statement_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,26 @@ class Finding:
     @property
     def instead(self) -> str | None:
         """Advice for this call, or None if no specific advice is known."""
-        code = self.source and self.source.outside_pytorch
-        once = self.once or (self.count == 1 and code is not None and bool(code.inside))
-        apart: Apart = (
-            "setup" if self.setup else "after" if self.after else "once" if once else None
-        )
         return instead_of(
-            self.kind, self.call, self.operator, self.source, apart, bool(self.thread)
+            self.kind, self.call, self.operator, self.source, self.apart, bool(self.thread)
         )
+
+    @property
+    def apart(self) -> Apart:
+        """The reason why the call belongs to no step. A single call in a loop belongs to the steps:
+        a longer run would repeat it. So does a repeated one of a library, whose loops are not
+        known, after the last step."""
+        code = self.source and self.source.outside_pytorch
+        forms = statement_at(code and code._replace(inside=())).forms
+        library = code is not None and bool(code.inside)
+        if self.count == 1 and not library and forms & {"in a loop", "every n"}:
+            return None
+        if self.setup:
+            return "setup"
+        if self.after and not (library and self.count > 1):
+            return "after"
+        is_single = self.once or (self.count == 1 if library else "top level" in forms)
+        return "once" if is_single else None
 
     @property
     def innermost(self) -> SourceLine | None:

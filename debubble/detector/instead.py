@@ -22,7 +22,9 @@ class Remedy(NamedTuple):
     operator: str = ""
     """A pattern for the ATen operator's whole name."""
     inside: str = ""
-    """A pattern to find in the line of PyTorch or a library that waits: `file:line: text`."""
+    """A pattern to find in the last two lines of PyTorch or a library: `file:line: text`."""
+    through: str = ""
+    """A pattern to find in any line of a library between the caller's and the one that waits."""
     reads: str = ""
     """A pattern to find in the statement's text."""
     form: str = ""
@@ -48,7 +50,7 @@ SIZED = r"arange|linspace|logspace|zeros|ones|full|empty|eye|randn?|randint|rand
 KNOWN = r"len|lengths|sizes|counts|num\w*|n_\w+|seq\w*|pos\w*|ids?|idx|indices|offsets?|cu_\w+"
 """A pattern for names of values that the host has usually made itself: lengths, positions, ids."""
 SAVES = (
-    r"\b(state_dict\(\)|torch\.save|save_pretrained|savez?|pickle\.dumps?|save_file|save_model"
+    r"\b(state_dict\(\)|torch\.save|save_pretrained|savez?\(|pickle\.dumps?|save_file|save_model"
     r"|save_checkpoint)"
 )
 ACTIONS = r"\bactions?\b.*=.*\.(cpu|numpy|item|tolist)\("
@@ -61,6 +63,12 @@ LOGS = (
     r"|\bstr\([^)]*(item|loss|acc)|[\"'](\.format\(| % )"
     r"|\.(add_scalars?|set_postfix(_str)?|set_description(_str)?|log_metrics?|log_dict)\("
 )
+THIN = r"nn/functional\.py|utils/tensorboard/"
+"""A pattern for files of PyTorch that only pass the caller's values on."""
+ACCELERATE_MOVES = r"accelerate/utils/operations\.py:\d+: .*tensor\.to\(device"
+MASKS = r"transformers/(masking_utils|modeling_attn_mask_utils)\.py"
+BINCOUNT = r"torchmetrics/utilities/data\.py:\d+: .*bincount"
+MOVES = r"nn/modules/module\.py:\d+: .*\bt\.to\(|nn/modules/module\.py:\d+: .*\bt\.cuda\("
 COLLECTS = r"\.(append|extend)\(|\+= \["
 
 SETUP = (
@@ -71,24 +79,44 @@ AFTER = (
     "it comes after the last step and costs no step: leave it as it is, or put it into "
     "`with debubble.allow_host_sync():`"
 )
-ONCE = "it waits once in this run: put it into `with debubble.allow_host_sync():` if it is meant"
+ONCE = (
+    "it comes once in this run and costs no step: leave it as it is, or put it into "
+    "`with debubble.allow_host_sync():`"
+)
 OF_NO_STEP: dict[str, str] = {"setup": SETUP, "after": AFTER, "once": ONCE}
 """The advice for a call that belongs to no step, by the reason."""
+LEAVE = "leave it: "
 MEANT = "put it into `with debubble.allow_host_sync():` if it is meant: "
-LIBRARYS = (
-    "`{function}` of {library} waits each time, and no option against it is known here: call it "
-    "more rarely, with several batches at once, or put the call into "
-    "`with debubble.allow_host_sync():`"
+UNKNOWN = (
+    "{what} waits each time, and no option against it is known here: call it more rarely, with "
+    "several batches at once, or put the call into `with debubble.allow_host_sync():`"
 )
 LATER = "copy into pinned memory with non_blocking=True, record an event, and read it a step later"
 PINNED = "pin the source (pin_memory(), DataLoader(pin_memory=True))"
 
 OF_SETUP = (
     Remedy(
-        "move the module once, before the steps; "
-        "one that is built under `with torch.device(device):` needs no move",
+        "save more rarely (ModelCheckpoint(every_n_epochs=n)): what is saved has to come to the "
+        "host",
+        (*TO_THE_HOST, "pageable_download"),
+        through=r"lightning/.*save_checkpoint",
+    ),
+    Remedy(
+        LEAVE + "the trainer moves the module once, before its steps",
         (*UPLOADS, "pinned_upload"),
-        inside=r"nn/modules/module\.py:\d+: .*\bt\.to\(|nn/modules/module\.py:\d+: .*\bt\.cuda\(",
+        inside=MOVES,
+        through=r"lightning/|transformers/trainer|accelerate/",
+    ),
+    Remedy(
+        MEANT + "a benchmark waits for what it measures",
+        (*TO_THE_HOST, "device", "stream", "event"),
+        reads=r"\bdo_bench\w*\(|\b(blocked_autorange|adaptive_autorange)\(",
+    ),
+    Remedy(
+        "move the module once, before the steps: a move before them costs no step",
+        (*UPLOADS, "pinned_upload"),
+        of_steps=True,
+        inside=MOVES,
     ),
     Remedy(
         MEANT + "what is saved has to come to the host; save rarely",
@@ -113,6 +141,66 @@ OF_SETUP = (
 )
 
 INSIDE_PYTORCH = (
+    Remedy(
+        "value_range=(low, high): normalize=True reads the least and the largest value without it",
+        TO_THE_HOST,
+        inside=r"torchvision/utils\.py:\d+: .*(min|max|norm_)",
+    ),
+    Remedy(
+        "generate() does it once a call: leave it, or generate for several prompts at once",
+        (*TO_THE_HOST, *UPLOADS),
+        through=r"transformers/generation/utils\.py:\d+: .*(special|eos_token|pad_token|padding)"
+        r"|masking_utils\.py:\d+: .*\[:, :q_length\]",
+    ),
+    Remedy(
+        "generate for several prompts at once, or leave it: generate() reads after each token "
+        "whether it may stop",
+        TO_THE_HOST,
+        through=r"transformers/generation/.*(stopping_criteria|unfinished_sequences)",
+    ),
+    Remedy(
+        "generate for several prompts at once, or leave it: beam search reads after each token "
+        "whether it may stop",
+        TO_THE_HOST,
+        inside=r"transformers/generation/utils\.py:\d+: .*beam",
+    ),
+    Remedy(
+        "leave it, or write the sampling loop yourself: the U-Net gets timesteps that were moved "
+        "once, the scheduler those of the host",
+        UPLOADS,
+        inside=r"diffusers/.*\btimesteps?\b",
+    ),
+    Remedy(
+        LEAVE + "Lightning moves everything to the host once, when it ends",
+        (*TO_THE_HOST, "pageable_download"),
+        through=r"lightning/.*teardown\(",
+    ),
+    Remedy(
+        "self.log(..., prog_bar=False): what the progress bar shows has to come to the host",
+        TO_THE_HOST,
+        through=r"lightning/.*pbar",
+    ),
+    Remedy(
+        "Trainer(log_every_n_steps=n, check_val_every_n_epoch=m), or logger=False: a logger gets "
+        "numbers of the host",
+        TO_THE_HOST,
+        through=r"lightning/.*\blog_metrics\(",
+    ),
+    Remedy(
+        "DataLoader(..., pin_memory=True): Lightning copies with non_blocking=True already",
+        UPLOADS,
+        through=r"lightning/.*batch_to_device",
+    ),
+    Remedy(
+        LEAVE + "Lightning moves the sum of a logged name when that name is logged first",
+        UPLOADS,
+        through=r"lightning/.*logger_connector",
+    ),
+    Remedy(
+        LEAVE + "DistributedDataParallel does it when it starts, and not in each step",
+        (*UPLOADS, *TO_THE_HOST),
+        inside=r"torch/(nn/parallel/distributed|distributed/utils)\.py",
+    ),
     Remedy(
         "pass is_causal=True along with a causal mask, or is_causal=False: then PyTorch does not "
         "compare the mask with a causal one",
@@ -170,16 +258,29 @@ INSIDE_PYTORCH = (
         inside=r"torchmetrics/retrieval/|_retrieval",
     ),
     Remedy(
+        "pass validate_args=False to the metric: its checks of the inputs read the device",
+        TO_THE_HOST,
+        through=r"torchmetrics/.*(_validation\(|_validate)|torchmetrics/utilities/checks\.py",
+    ),
+    Remedy(
         "thresholds=n: with bins a curve's size is known, and no value is read for each class",
         TO_THE_HOST,
         inside=r"torchmetrics/functional/classification/(roc|precision_recall|auroc|average_).*"
         r"(\[-1\]|unique|cumsum|\[mask|isnan)",
     ),
     Remedy(
-        "torch.use_deterministic_algorithms(True), with which torchmetrics counts without "
-        "bincount; or update() with several batches at once",
+        "compute() rarely, with thresholds=n for a curve: it counts by bincount, which reads the "
+        "largest value",
         TO_THE_HOST,
-        inside=r"torchmetrics/utilities/data\.py:\d+: .*bincount",
+        inside=BINCOUNT,
+        through=r"torchmetrics/.*\bcompute\(",
+        of_steps=True,
+    ),
+    Remedy(
+        "keep the predictions and labels on the device, and update() once with all of them: "
+        "each update counts by bincount, which reads the largest value",
+        TO_THE_HOST,
+        inside=BINCOUNT,
     ),
     Remedy(
         "update() with several batches at once: the metric uploads a number or a list each time",
@@ -187,14 +288,14 @@ INSIDE_PYTORCH = (
         inside=r"torchmetrics/",
     ),
     Remedy(
-        "pass validate_args=False to the metric: its checks of the inputs read the device",
-        TO_THE_HOST,
-        inside=r"torchmetrics/.*(_validation\(|_validate)|torchmetrics/utilities/checks\.py",
-    ),
-    Remedy(
         "TrainingArguments(logging_nan_inf_filter=False): the filter reads the loss in each step",
         TO_THE_HOST,
-        inside=r"transformers/trainer\.py:\d+: .*is(nan|inf)",
+        inside=r"transformers/trainer\.py:\d+: (.*is(nan|inf)|if \($)",
+    ),
+    Remedy(
+        LEAVE + "the trainer reads the last losses once, when it ends",
+        TO_THE_HOST,
+        through=r"transformers/trainer\.py:\d+: .*_finalize_training\(",
     ),
     Remedy(
         "log more rarely: TrainingArguments(logging_steps=n)",
@@ -202,16 +303,42 @@ INSIDE_PYTORCH = (
         inside=r"transformers/trainer\.py:\d+: .*(nested_gather|\.item\(\))",
     ),
     Remedy(
-        'attn_implementation="eager", or a mask of 4 dimensions that you make: of a padding mask '
-        "SDPA's preparation reads whether it masks anything",
+        'generate(..., cache_implementation="static"), with which only the prompt\'s step reads '
+        "whether the padding mask masks anything",
         TO_THE_HOST,
-        inside=r"transformers/(masking_utils|modeling_attn_mask_utils)\.py",
+        inside=MASKS,
+        through=r"transformers/generation/",
+        of_steps=True,
     ),
     Remedy(
-        'TrainingArguments(accelerator_config={"non_blocking": True}), or '
-        "DataLoaderConfiguration(non_blocking=True) for an Accelerator of yours",
+        "give the model a mask of 4 dimensions: of a padding mask SDPA's preparation reads whether "
+        "it masks anything",
+        TO_THE_HOST,
+        inside=MASKS,
+    ),
+    Remedy(
+        'TrainingArguments(accelerator_config={"non_blocking": True}), with '
+        "dataloader_pin_memory=True (the default)",
         (*UPLOADS, "pinned_upload"),
-        inside=r"accelerate/utils/operations\.py:\d+: .*tensor\.to\(device",
+        inside=ACCELERATE_MOVES,
+        through=r"transformers/",
+    ),
+    Remedy(
+        "print x.cpu(), which waits once: a printed tensor of the device is read part by part",
+        TO_THE_HOST,
+        call=r"__repr__|__str__",
+        inside=r"accelerate/.*\bprint\(",
+    ),
+    Remedy(
+        "DataLoader(..., pin_memory=True), together with "
+        "Accelerator(dataloader_config=DataLoaderConfiguration(non_blocking=True))",
+        (*UPLOADS, "pinned_upload"),
+        inside=ACCELERATE_MOVES,
+    ),
+    Remedy(
+        "evaluate more rarely (eval_steps=n): it comes once an evaluation",
+        (*TO_THE_HOST, "pageable_download"),
+        through=r"transformers/trainer.*nested_numpify",
     ),
     Remedy(
         "evaluate more rarely (eval_steps=n) or in larger batches: to gather what the ranks have, "
@@ -242,6 +369,11 @@ OF_UPLOADS = (
         call=r"(tensor|as_tensor|asarray|new_tensor)\(list of tensors\)",
     ),
     Remedy(
+        "torch.full((), value, device=device): the number goes along with the launch",
+        UPLOADS,
+        call=r"(tensor|as_tensor|asarray)\(number\)",
+    ),
+    Remedy(
         "make the tensor once, before the loop: its values never change (a module keeps it by "
         "register_buffer)",
         (*UPLOADS, "pinned_upload"),
@@ -268,13 +400,8 @@ OF_UPLOADS = (
         call=r"new_tensor\b.*",
     ),
     Remedy(
-        "torch.full((), value, device=device): the number goes along with the launch",
-        UPLOADS,
-        call=r"(tensor|as_tensor|asarray)\(number\)",
-    ),
-    Remedy(
-        "torch.from_numpy(array).pin_memory().to(device, non_blocking=True), or copy the array "
-        "into a pinned tensor that you keep",
+        "upload the array once, before the loop, if it never changes; else "
+        "torch.from_numpy(array).pin_memory().to(device, non_blocking=True)",
         UPLOADS,
         call=r"(tensor|as_tensor|asarray)\(array\)",
         of_steps=True,
@@ -371,7 +498,8 @@ OF_UPLOADS = (
         form="moves factory",
     ),
     Remedy(
-        "copy the array into a pinned tensor that you keep, then .to(device, non_blocking=True)",
+        "upload the array once, before the loop, if it never changes; else "
+        "torch.from_numpy(array).pin_memory().to(device, non_blocking=True)",
         UPLOADS,
         call=COPIES,
         form="moves array",
@@ -419,6 +547,12 @@ OF_UPLOADS = (
         ("pinned_upload",),
         in_thread=True,
     ),
+    Remedy(
+        'torch.tensor(..., device="cpu", pin_memory=True).to(device, non_blocking=True): with a '
+        "default device of CUDA torch.tensor uploads by itself, and waits",
+        ("pinned_upload",),
+        reads=r"pin_memory=True.*non_blocking=True",
+    ),
     Remedy("add non_blocking=True: the memory is pinned already", ("pinned_upload",)),
 )
 
@@ -456,16 +590,35 @@ OF_OPERATORS = (
     ),
     Remedy("pass the range: torch.histc(x, bins, min=low, max=high)", TO_THE_HOST, call=r"histc"),
     Remedy(
+        "to count them for a log, torch.zeros(n, device=device).index_fill_(0, ids.flatten(), 1)"
+        ".sum() of n possible values, every n steps; else sort and compare neighbours, which keeps "
+        "the size, or find them on the host, if it made them",
+        COUNTS,
+        operator=r"_unique2",
+    ),
+    Remedy(
         "find the unique values on the host, if it made them, or sort and compare neighbours: that "
         "keeps the size",
         COUNTS,
         call=r"unique(_consecutive|_dim)?",
     ),
     Remedy(
+        "torch.isclose(a, b, rtol=..., atol=...).all() stays on the device; read it later, or put "
+        "the check into `with debubble.allow_host_sync():`",
+        TO_THE_HOST,
+        call=r"allclose",
+    ),
+    Remedy(
         "(a == b).all() stays on the device; read it later, or put the check into "
         "`with debubble.allow_host_sync():`",
         TO_THE_HOST,
-        call=r"equal|allclose",
+        call=r"equal",
+    ),
+    Remedy(
+        "print x.cpu(), which waits once: a printed tensor of the device is read part by part",
+        TO_THE_HOST,
+        call=r"__repr__|__str__",
+        form="top level",
     ),
     Remedy("(x == value).any() stays on the device", TO_THE_HOST, call=r"__contains__"),
     Remedy(
@@ -558,6 +711,12 @@ OF_OPERATORS = (
 
 BY_THE_TEXT = (
     Remedy(
+        "it is read every few steps only: raise that number, or leave it",
+        TO_THE_HOST,
+        call=rf"{BRINGS}|__repr__|__str__|__format__",
+        form="every n",
+    ),
+    Remedy(
         "torch.maximum(a, b), or x.max(): Python's own max, min and sorted read each comparison",
         TO_THE_HOST,
         call=r"__bool__",
@@ -608,6 +767,13 @@ BY_THE_TEXT = (
         call=NUMBERS,
         form="if",
         reads=r"\beos|eos_|\bstop|finished|\bdone\b|end_id|eot",
+    ),
+    Remedy(
+        "keep the flag as a Python attribute as well, and test that: it changes once",
+        TO_THE_HOST,
+        call=NUMBERS,
+        form="if",
+        reads=r"\bself\.\w*(init|ready|started|first|built|calibrated)\w*\b(?!\()",
     ),
     Remedy(
         "torch.where(condition, a, b) or a mask on the device; if the host made the values, "
@@ -669,17 +835,25 @@ BY_THE_TEXT = (
         reads=r"^\w+\[.*(\.item\(\)|int\().*\] \+=",
     ),
     Remedy(
-        "add it up on the device (total += x.detach()), and read the sum once, after the loop",
+        "add it up on the device (total += x.detach()), and read the sum where it is needed: after "
+        "the loop, or every n steps",
         TO_THE_HOST,
         call=BRINGS,
         form="augmented",
     ),
     Remedy(
-        "it is logged every few steps already: raise that number, or leave it",
+        "it is the result, which has to come to the host: leave it, or keep several results on the "
+        "device and bring them over together",
+        (*TO_THE_HOST, "pageable_download"),
+        call=BRINGS,
+        reads=r"\b(generate|predict|decode)\(",
+    ),
+    Remedy(
+        "take whole tensors to the host once, before the loop (rows = x.tolist()), and print from "
+        "those",
         TO_THE_HOST,
-        call=rf"{BRINGS}|__repr__|__str__",
-        reads=LOGS,
-        form="every n",
+        call=NUMBERS,
+        reads=r"\b(print|format|write)\(.*\w\[\w+\].*,.*\w\[\w+\]",
     ),
     Remedy(
         "log every n steps, and bring all numbers at once: torch.stack([a, b]).tolist()",
@@ -740,21 +914,27 @@ BY_THE_TEXT = (
         reads=r"\b\w*(correct|acc(uracy)?|hits?)\w*\s*[+:]?=[^=]",
     ),
     Remedy(
+        "return the tensor (x.detach()), and read it where it is printed, every n steps",
+        TO_THE_HOST,
+        call=NUMBERS,
+        form="return",
+    ),
+    Remedy(
         "keep it on the device (x.detach()), add it up there, and read it every n steps",
         TO_THE_HOST,
         call=rf"{NUMBERS}|cpu|numpy",
         reads=r"\b\w*(loss|metric|norm|entropy|kl|reward|error)\w*\b",
     ),
     Remedy(
-        "keep the tokens on the device for the next step, and read them a step later, from a "
-        "pinned copy and after an event",
+        "keep the tokens on the device for the next step, and read them after the loop, or a step "
+        "later from a pinned copy and after an event",
         (*TO_THE_HOST, "pageable_download"),
         call=BRINGS,
         reads=r"token|multinomial|sampled?\b|next_id|generated|output_ids",
     ),
     Remedy(
-        "keep the number on the device as a tensor without dimensions: operators take it as it is; "
-        "or read it a step later, from a pinned copy and after an event",
+        "keep it on the device (x.detach()): operators take a tensor without dimensions as it is; "
+        "for a log bring it with the other numbers every n steps: torch.stack([a, b]).tolist()",
         ("value",),
         call=NUMBERS.replace("|tolist", ""),
     ),
@@ -765,11 +945,24 @@ BY_THE_TEXT = (
         reads=r"pack_padded_sequence\(|\bpack_sequence\(",
     ),
     Remedy(
+        "draw on the device (torch.multinomial(probabilities, 1)), and bring the tokens over after "
+        "the loop",
+        (*TO_THE_HOST, "pageable_download"),
+        call=BRINGS,
+        reads=r"\bexp\(\)\.(cpu|numpy)\(",
+    ),
+    Remedy(
         "copy all of them into pinned memory with non_blocking=True, and wait once, for an event "
         "after the last copy",
         TO_THE_HOST,
         call=r"cpu|numpy|to\b.*",
         form="comprehension",
+    ),
+    Remedy(
+        "compute with torch on the device, and bring the result alone; or " + LATER,
+        TO_THE_HOST,
+        call=r"cpu|numpy|__array__",
+        reads=r"numpy\(\)|\bnp\.",
     ),
     Remedy(
         LATER,
@@ -779,6 +972,11 @@ BY_THE_TEXT = (
 )
 
 OTHERS = (
+    Remedy(
+        MEANT + "graphs are captured before the steps, and a capture waits for the device",
+        ("device", "stream"),
+        form="in a capture",
+    ),
     Remedy(
         "make the target contiguous in pinned memory: a copy to memory with holes goes through "
         "pageable memory",
@@ -804,6 +1002,12 @@ OTHERS = (
         ("stream",),
         operator="$",
     ),
+    Remedy(
+        LEAVE + "a barrier waits for all processes; in a step collectives are ordered on the "
+        "device without it",
+        ("stream",),
+        inside=r"torch/distributed/distributed_c10d\.py:\d+: .*barrier",
+    ),
     Remedy("event.query() to ask, event.wait() to order streams", ("event",)),
 )
 REMEDIES = (
@@ -819,8 +1023,15 @@ REMEDIES = (
 
 def may_stay(instead: str | None) -> bool:
     """Returns True if advice says that a wait is mostly meant, or that it happens once."""
-    stays = (SETUP, AFTER, OF_SETUP[0].instead)
-    return instead is not None and (MEANT in instead or instead in stays)
+    stays = OF_NO_STEP.values()
+    return instead is not None and (
+        MEANT in instead or instead.startswith(LEAVE) or instead in stays
+    )
+
+
+def is_of_libraries(remedy: Remedy) -> bool:
+    """Returns True if a remedy is for lines of PyTorch or a library, and not of the caller."""
+    return bool(remedy.inside or remedy.through)
 
 
 def instead_of(
@@ -840,14 +1051,15 @@ def instead_of(
     statement = statement_at(library or code)
     own = statement_at(code._replace(inside=())).text if library and code else ""
     # The text of PyTorch's own code says nothing about the user's, so only remedies with `inside`
-    # apply to a wait in it. A wait in nn/functional.py still counts as the caller's.
-    by_pytorch = bool(source and source != code) and "nn/functional.py" not in inside[-1]
+    # apply to a wait in it. A wait in a thin wrapper still counts as the caller's.
+    by_pytorch = bool(source and source != code) and not re.search(THIN, inside[-1])
     for remedy in REMEDIES:
         if (
             kind not in remedy.kinds
-            or (by_pytorch and not remedy.inside and remedy not in OF_SETUP)
-            or (library and not remedy.inside and not may_stay(remedy.instead))
+            or (by_pytorch and not is_of_libraries(remedy) and remedy not in OF_SETUP)
+            or (library and not is_of_libraries(remedy) and not may_stay(remedy.instead))
             or (remedy.form and remedy.form not in statement.forms)
+            or (remedy.through and not re.search(remedy.through, "\n".join(inside)))
             or (remedy.in_thread and not in_thread)
         ):
             continue
@@ -862,12 +1074,16 @@ def instead_of(
                 return OF_NO_STEP[apart]
             names = {"call": (call or "").removeprefix("linalg_"), **read.groupdict()}
             return _filled(remedy.instead, names)
-    if library is None:
-        return None
     if apart:
         return OF_NO_STEP[apart]
-    name = library.in_library.partition("/")[0].partition(":")[0]
-    return LIBRARYS.format(library=name, function=library.function.partition(".<locals>")[0])
+    if source and source.inside:
+        return UNKNOWN.format(what=_library_call(library or source.inside[-1]))
+    return None
+
+
+def _library_call(line: SourceLine) -> str:
+    library = line.in_library.partition("/")[0].partition(":")[0]
+    return f"`{line.function.partition('.<locals>')[0]}` of {library}"
 
 
 def _is_no_use(remedy: Remedy, apart: str, statement: Statement) -> bool:

@@ -20,7 +20,8 @@ class Statement(NamedTuple):
     The forms are words for its parts: `if`, `while`, `assert`, `for`, `return`, `augmented`,
     `f-string`, `comprehension`, `conditional`, `literal` (a tensor made of constants in the code),
     `many indices`, `every n` (it runs only if the remainder of a division says so), `in forward`,
-    `in a test`. For a tensor that is moved by `.to()` or `.cuda()` they say how it was made:
+    `in a test`, `in a capture`, `in a function`, `in a loop`, `top level` (in no function and no
+    loop). For a tensor that is moved by `.to()` or `.cuda()` they say how it was made:
     `moves literal`, `moves values`, `moves array`, `moves factory`, `moves something`."""
 
     text: str
@@ -58,7 +59,7 @@ def _statements(source: str) -> dict[int, Statement]:
                 continue
             last = max(part.end_lineno or node.lineno for part in parts)
             text = " ".join(" ".join(rows[node.lineno - 1 : last]).split())
-            statement = Statement(text, _forms(node, parts) | around[node])
+            statement = Statement(text, _forms(node, parts) | (around[node] or {"top level"}))
             found.update(dict.fromkeys(range(node.lineno, last + 1), statement))
     return found
 
@@ -67,7 +68,7 @@ def _alone(text: str) -> Statement:
     for completed in (text, f"{text} pass", f"{text}:\n pass", f"if True: pass\n{text} pass"):
         found = _statements(completed)
         if found:
-            return Statement(text, [*found.values()][-1].forms)
+            return Statement(text, [*found.values()][-1].forms - {"top level"})
     return Statement(text, frozenset())
 
 
@@ -75,9 +76,14 @@ def _form_of_its_body(node: ast.AST) -> str | None:
     """Returns a form that all statements inside of this one have, or None."""
     if isinstance(node, ast.If) and any(isinstance(it, ast.Mod) for it in ast.walk(node.test)):
         return "every n"
-    if isinstance(node, ast.FunctionDef) and node.name == "forward":
-        return "in forward"
-    return "in a test" if isinstance(node, ast.FunctionDef) and node.name[:5] == "test_" else None
+    if isinstance(node, ast.For | ast.While | ast.AsyncFor):
+        return "in a loop"
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if "capture" in node.name:
+            return "in a capture"
+        in_test = "in a test" if node.name[:5] == "test_" else "in a function"
+        return "in forward" if node.name == "forward" else in_test
+    return None
 
 
 def _own_parts(node: ast.stmt) -> list[ast.expr]:
@@ -115,7 +121,7 @@ def _made_by(value: ast.expr) -> str:
             return "literal" if value.args and _is_literal(value.args[0]) else "values"
         if name == "from_numpy":
             return "array"
-        if name in FACTORIES:
+        if name in FACTORIES or (isinstance(value, ast.Call) and _is_of_factories(value)):
             return "factory"
         if isinstance(value, ast.Call):
             value = value.func
@@ -123,6 +129,18 @@ def _made_by(value: ast.expr) -> str:
             value = value.value
         else:
             return "something"
+
+
+def _is_of_factories(call: ast.Call) -> bool:
+    """Returns True for a function of torch whose arguments are made by a factory:
+    `torch.exp(-torch.arange(n) / n)`."""
+    module = call.func.value if isinstance(call.func, ast.Attribute) else None
+    calls = (node for part in call.args for node in ast.walk(part) if isinstance(node, ast.Call))
+    return (
+        isinstance(module, ast.Name)
+        and module.id in ("torch", "th")
+        and any(_name(node.func) in FACTORIES for node in calls)
+    )
 
 
 def _name(function: ast.expr) -> str:

@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 import torch
 
 from ..rules.calls import during
-from .memory.blocks import ALLOCATIONS, Block, DeviceBlock
+from .memory.blocks import ALLOCATIONS, Block, DeviceBlock, Storage
 
 
 class SimTensor(torch.Tensor):
@@ -70,7 +70,7 @@ class SimTensor(torch.Tensor):
 
     def untyped_storage(self) -> torch.UntypedStorage:
         self.block.put_on_map()
-        return self.data_on_cpu.untyped_storage()
+        return Storage.of(self.data_on_cpu, self.block)
 
     def is_pinned(self, device: Any = None) -> bool:
         return False

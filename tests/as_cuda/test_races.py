@@ -16,12 +16,10 @@ pytestmark = pytest.mark.sim
 
 UNPROVEN = {
     "checkpoint_thread_vs_training",
-    "embeddings_offloaded_and_resized",
     "gradients_of_graphed_callables_summed_later",
     "graph_whose_outputs_are_kept_as_views",
     "graphed_callable_called_twice_before_its_outputs_are_compared",
     "numpy_view_read_before_done",
-    "storage_resized_to_zero_in_use",
 }
 """The names of wrong programs whose races sim does not find."""
 OTHER_LINES = {

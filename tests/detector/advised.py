@@ -15,7 +15,7 @@ def train(device):
     steps."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
-    model.to(device)  # instead: move the module once
+    model.to(device)  # instead: it is set-up
     xs, ys = torch.randn(12, 8), torch.randint(0, 4, (12,))
     scale = torch.ones(4).exp().to(device)  # instead: make it on the device
     shift = xs[0, :4].to(device)  # instead: it is set-up
@@ -23,7 +23,7 @@ def train(device):
     for step in range(3):
         x = xs[4 * step : 4 * step + 4].to(device)  # instead: pin the source (pin_memory(), DataL
         y = ys[4 * step : 4 * step + 4].to(device, non_blocking=True)  # instead: pin the source
-        weight = torch.from_numpy(np.ones(4, "float32")).to(device)  # instead: copy the array
+        weight = torch.from_numpy(np.ones(4, "float32")).to(device)  # instead: upload the array
         heat = torch.tensor(0.7 + step, device=device)  # instead: torch.full((), value
         means = torch.tensor([0.4, 0.5], device=device)  # instead: make the tensor once
         mask = torch.tril(torch.ones(4, 4)).to(device)  # instead: make it on the device
@@ -47,7 +47,7 @@ def train(device):
         print("predicted", prediction)  # instead: log every n steps, or
         print(loss.item(), total_norm.item())  # instead: log every n steps, and bring all numbers
         if step % 2 == 0:
-            print("loss", loss.item())  # instead: it is logged every few steps already
+            print("loss", loss.item())  # instead: it is read every few steps only
         [0, 1, 2, 3].remove(y.argmax().item())  # instead: take all of them to the host once
         leaf = torch.ones(4, 4, device=device, requires_grad=True)
         chosen = leaf[torch.arange(4), y]  # instead: make the index on the device
@@ -60,7 +60,7 @@ def train(device):
             loss = loss / 2
         same = torch.equal(y, prediction)  # instead: (a == b).all() stays
         rows = [v.item() for v in (loss, total_norm)]  # instead: x.tolist(), or torch.stack
-        probabilities = out.softmax(1).detach().cpu().numpy()  # instead: copy into pinned memory
+        probabilities = out.softmax(1).detach().cpu().numpy()  # instead: compute with torch
         logged = "%.3f" % loss  # noqa: UP031  # instead: log every n steps
         torch.randn(4, 4).pin_memory().to(device)  # instead: make it on the device
         pinned = torch.empty(4, 4).pin_memory().copy_(xs[:4, :4])
@@ -72,7 +72,7 @@ def train(device):
         torch.tensor(values).to(device)  # instead: torch.tensor(values, pin_memory=True)
         torch.tensor(values, device=device)  # instead: torch.tensor(values, pin_memory=True)
         x.new_tensor(values)  # instead: torch.tensor(values, pin_memory=True).to(x.device
-        torch.as_tensor(np.arange(3), device=device)  # instead: torch.from_numpy(array).pin_memory
+        torch.as_tensor(np.arange(3), device=device)  # instead: upload the array once
         torch.BoolTensor([True, False]).to(device)  # instead: make the tensor once
         torch.accelerator.synchronize()  # instead: leave it out
     return losses, correct, accuracy, perplexity, best, factor, same, rows, probabilities, logged
@@ -109,7 +109,7 @@ def index(device):
             x.select(0, 0) + row.sum()
         torch.where(ids > 1)[0]  # instead: stay with the mask
         torch.masked_select(x, x > 0)  # instead: torch.where(mask, x, fill)
-        torch.unique(ids)  # instead: find the unique values on the host
+        torch.unique(ids)  # instead: to count them for a log
         torch.unique(rows, dim=0)  # instead: find the unique values on the host
         torch.bincount(ids)  # instead: torch.zeros(n, device=device).scatter_add_
         torch.histc(x, 4)  # instead: pass the range
@@ -134,7 +134,7 @@ def generate(device):
     whose own Python code waits."""
     layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 1).eval()
-    encoder.to(device)  # instead: move the module once
+    encoder.to(device)  # instead: it is set-up
     causal = nn.Transformer.generate_square_subsequent_mask(3).to(device)  # instead: it is set-up
     logits, history, counts = torch.randn(1, 9, device=device), [], np.zeros((9, 9))
     step_of = env = Environment()
@@ -148,7 +148,7 @@ def generate(device):
         env.step(token.cpu().numpy())  # instead: copy the actions to the host once a step
         history += [token.item()]  # instead: keep x.detach() in the list
         counts[token.item(), next_token] += 1  # instead: keep the table on the device
-        score = logits.max().item()  # instead: keep the number on the device
+        score = logits.max().item()  # instead: keep it on the device (x.detach()): op
         scores = {k: v.cpu() for k, v in {"a": logits, "b": logits}.items()}  # instead: copy all of
         torch.distributions.Categorical(logits=logits)  # instead: pass validate_args=False
         x = torch.randn(2, 3, 8, device=device)

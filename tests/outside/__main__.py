@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 
 from .programs import HERE, ROOT, Program, Run, fetch, prepare, programs, run
@@ -22,6 +24,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="programs of the manifest (all)")
     parser.add_argument("--mirror", type=Path, help="a folder of clones, instead of GitHub")
     parser.add_argument("--fetch", action="store_true", help="fetch alone: pytest runs them later")
+    parser.add_argument("--install", action="store_true", help="pip install what they need first")
     parser.add_argument(
         "--beside-cpu",
         action="store_true",
@@ -31,8 +34,10 @@ def main() -> int:
     known = {program.name: program for program in programs()}
     if unknown := [name for name in options.names if name not in known]:
         parser.error(f"no program is called {unknown[0]!r}; there are {', '.join(known)}")
-    failed = False
-    for name in options.names or known:
+    failed, names = False, options.names or [*known]
+    if options.install:
+        install({package for name in names for package in known[name].missing})
+    for name in names:
         program = known[name]
         if program.missing:
             print(f"{name:<32} left out: pip install {' '.join(program.missing)}", flush=True)
@@ -52,6 +57,14 @@ def main() -> int:
         elif options.beside_cpu:
             write_row(program, ran, None if program.on_cpu is False else run(program, None))
     return int(failed)
+
+
+def install(packages: set[str]) -> None:
+    """Installs the newest versions of packages that fit the installed PyTorch."""
+    python = [sys.executable, "-m"]
+    subprocess.run([*python, "ensurepip"], check=True, stdout=subprocess.DEVNULL)
+    pip = [*python, "pip", "install", "--quiet", f"torch=={version('torch')}"]
+    subprocess.run([*pip, *sorted(packages)], check=True)
 
 
 def write_row(program: Program, ran: Run, on_cpu: Run | None) -> None:

@@ -229,6 +229,10 @@ class Block:
             IN_USE.release(self.counted)
         for watcher in self.watchers or ():
             watcher.freed()
+        self.leave()
+
+    def leave(self) -> None:
+        """Offers the block's memory to later allocations, whose first uses may come too early."""
         if self.leaves is not None:
             own = [a for a in (self.last_read, self.last_write) if a and a.stream == self.owner]
             start, end = self.span()
@@ -267,6 +271,34 @@ class DeviceBlock(Block):
     def all_bytes(self) -> torch.Tensor:
         """Returns a view of the whole storage, uint8 [nbytes] on the CPU."""
         return torch.empty(0, dtype=torch.uint8, device="cpu").set_(self.data.untyped_storage())
+
+
+class Storage(torch.UntypedStorage):
+    """The storage of a block, which frees its memory when it is resized, as FSDP's
+    `resize_(0)` does."""
+
+    block: ref[Block]
+
+    @classmethod
+    def of(cls, data: torch.Tensor, block: Block) -> Storage:
+        """Returns the storage of a CPU tensor of `block`, which gets this class."""
+        storage = data.untyped_storage()
+        storage.__class__ = cls
+        assert isinstance(storage, cls)
+        storage.block = ref(block)
+        return storage
+
+    def resize_(self, size: int) -> None:
+        block = self.block()
+        if block is not None and size != self.nbytes():
+            block.leave()
+            block.elsewhere = None
+            block.forget_accesses()
+            if block.in_use.is_counted:
+                block.in_use.give_back(block.counted)
+                block.counted = block.in_use.take(size)
+        super().resize_(size)
+        ALLOCATIONS.changes += 1
 
 
 class PagesRef(ref):

@@ -559,3 +559,17 @@ def blocks_swapped_while_a_mask_chooses_others():
     cache[mask] = 0.0
     cache.index_fill_(0, torch.tensor([7], device="cuda"), 1.0)
     torch.cuda.synchronize()
+
+
+def shard_freed_by_its_storage_once_the_copy_is_waited_for():
+    copy, shard, host = torch.cuda.Stream(), torch.ones(256, device="cuda"), _pinned(256)
+    for _ in range(2):
+        copy.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(copy):
+            host.copy_(shard, non_blocking=True)
+        torch.cuda.current_stream().wait_stream(copy)
+        shard.untyped_storage().resize_(0)
+        torch.full((256,), -1.0, device="cuda")
+        shard.untyped_storage().resize_(1024)
+        shard.fill_(2.0)
+    torch.cuda.synchronize()
