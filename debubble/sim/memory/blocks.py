@@ -294,9 +294,9 @@ class Storage(torch.UntypedStorage):
             block.leave()
             block.elsewhere = None
             block.forget_accesses()
-            if block.in_use.is_counted:
-                block.in_use.give_back(block.counted)
-                block.counted = block.in_use.take(size)
+            if IN_USE.is_counted:
+                IN_USE.release(block.counted)
+                block.counted = IN_USE.take(size)
         super().resize_(size)
         ALLOCATIONS.changes += 1
 
