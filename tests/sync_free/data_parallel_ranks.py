@@ -1,4 +1,4 @@
-"""What each rank of a data-parallel group does and sees, in a process of its own.
+"""The work of each rank of a data-parallel group, and what it sees, in a process of its own.
 
 This is not a test module: run it as `python -m tests.sync_free.data_parallel_ranks SIZE FOLDER`.
 """
