@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
-from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
 from ..contract import backward_pass, follow
@@ -20,6 +19,7 @@ from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
 from ..contract.protocol import Event, Stream, Work
 from ..contract.triton_mode import check_launch
+from ..private.torch import ExperimentalConfig
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard
 from .driver.addresses import Addresses
@@ -201,7 +201,7 @@ def _profiling() -> Iterator[profile]:
     """Profiles host calls of every thread and the GPU's work in the block. The profiler keeps one
     cycle: with more, PyTorch would build objects of each event for its own tables. The ignored
     warning is about keeping only one."""
-    everywhere = _ExperimentalConfig(profile_all_threads=True)
+    everywhere = ExperimentalConfig(profile_all_threads=True)
     profiler = profile(activities=ACTIVITIES, experimental_config=everywhere)
     with ExitStack() as running:
         with warnings.catch_warnings():

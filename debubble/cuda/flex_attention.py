@@ -13,6 +13,7 @@ import torch
 from ..contract.capture_error import CaptureError
 from ..contract.flex_call import FlexCall
 from ..contract.host_syncs import allow_host_sync
+from ..private.torch import compiler, validate_args
 from .guard.modes import without_modes
 from .trace.marks import marked
 
@@ -104,8 +105,7 @@ class FlexAttention:
         if compiled is None and capturing:
             raise CaptureError(prepared.would_compile)
         with marked(), without_modes(), torch.no_grad(), ExitStack() as stack:
-            from torch._dynamo.utils import counters
-
+            counters = compiler().counters
             if compiled is None:
                 stack.enter_context(_compiling())
                 compiled = self._compile(any_sizes=not prepared.is_batch)
@@ -167,17 +167,14 @@ def _compiling() -> Iterator[None]:
     """Sets PyTorch up to compile in the block: for sizes in general, even if two are equal by
     chance, and for the scale as a constant. Lets the host wait. Restores the argument checks of
     distributions, which PyTorch switches off in the whole process when it first compiles."""
-    from torch._dynamo import config as of_tracing
-    from torch.fx.experimental import _config as of_shapes
-
-    distribution = torch.distributions.Distribution
-    validate = distribution._validate_args
-    shapes = of_shapes.patch(use_duck_shape=False)  # type: ignore[attr-defined]  # added on import
+    validate = validate_args.value
+    shapes = compiler().shapes.patch(use_duck_shape=False)
+    constants = compiler().config.patch(specialize_float=True)
     try:
-        with allow_host_sync(), shapes, of_tracing.patch(specialize_float=True):
+        with allow_host_sync(), shapes, constants:
             yield
     finally:
-        distribution.set_default_validate_args(validate)
+        torch.distributions.Distribution.set_default_validate_args(validate)
 
 
 @contextmanager

@@ -3,7 +3,6 @@ failures."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import unittest
 from collections.abc import Generator, Iterator, Sequence
@@ -237,7 +236,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         # interrupted half way.
         prepare("sim", triton=False)
         if _looks_at_operators(item):
-            importlib.import_module("torch._dynamo")
+            from debubble.private.torch import compiler
+
+            compiler()
     with time_limit(_seconds(item, implementation), exercise.name):
         # Outside a fork, an interrupt may be the learner's Ctrl-C.
         decisions = (*OUTCOMES, KeyboardInterrupt) if LIMIT in item.stash else OUTCOMES
@@ -255,7 +256,7 @@ def _runs_on_sim(item: pytest.Function) -> bool:
 def _looks_at_operators(item: pytest.Function) -> bool:
     """True if the test uses a TorchDispatchMode: the first use imports a part of PyTorch that takes
     seconds."""
-    from torch.utils._python_dispatch import TorchDispatchMode
+    from debubble.private.torch import TorchDispatchMode
 
     named = (item.module.__dict__.get(name) for name in item.function.__code__.co_names)
     return any(isinstance(it, type) and issubclass(it, TorchDispatchMode) for it in named)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ..private.torch import dispatch_has_kernel_for_dispatch_key, op_dk, schema
 from .operators import TABLE
 
 if TYPE_CHECKING:
-    from torch._ops import OpOverload
+    from ..private.torch import OpOverload
 
 COMPOSITE_KEYS = (
     torch.DispatchKey.CompositeExplicitAutograd,
@@ -35,14 +36,14 @@ def parts_of(func: OpOverload) -> Callable[..., object] | None:
     if is_view(func) or has_kernel(func, torch.DispatchKey.CPU):
         return None
     key = next((key for key in COMPOSITE_KEYS if has_kernel(func, key)), None)
-    return partial(func._op_dk, key) if key is not None else None
+    return partial(op_dk(func), key) if key is not None else None
 
 
 def is_view(func: OpOverload) -> bool:
     """Returns True if an operator returns a view of the same memory, and launches nothing."""
     if name_of(func) in VIEWS_BY_NAME:
         return True
-    returns = func._schema.returns
+    returns = schema(func).returns
     return bool(returns) and all(
         returned.alias_info is not None and not returned.alias_info.is_write for returned in returns
     )
@@ -53,7 +54,7 @@ VIEWS_BY_NAME = {"_unsafe_view", "lift_fresh", "_reshape_alias", "detach", "alia
 
 
 def has_kernel(func: OpOverload, key: torch.DispatchKey) -> bool:
-    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key.name)
+    return dispatch_has_kernel_for_dispatch_key(func.name(), key.name)
 
 
 def name_of(func: OpOverload) -> str:

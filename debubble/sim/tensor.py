@@ -10,6 +10,12 @@ from typing import Any, SupportsIndex
 
 import torch
 
+from ..private.torch import (
+    disabled_torch_function_impl,
+    make_wrapper_subclass,
+    rebuild_device_tensor,
+    tensor_str,
+)
 from ..rules.calls import during
 from .memory.blocks import ALLOCATIONS, Block, DeviceBlock, Storage
 
@@ -20,11 +26,11 @@ class SimTensor(torch.Tensor):
     data_on_cpu: torch.Tensor
     block: Block
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as PyTorch advises
+    __torch_function__ = disabled_torch_function_impl
 
     @staticmethod
     def __new__(cls, data_on_cpu: torch.Tensor, block: Block | None = None) -> SimTensor:
-        tensor = torch.Tensor._make_wrapper_subclass(
+        tensor = make_wrapper_subclass(
             cls,
             data_on_cpu.size(),
             strides=data_on_cpu.stride(),
@@ -113,7 +119,7 @@ class SimTensor(torch.Tensor):
         for the device."""
         try:
             with during(torch.Tensor.__repr__):
-                text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
+                text = tensor_str(self, tensor_contents=tensor_contents)
         except Exception as error:
             # PyTorch's frame keeps torch.func switched off for as long as a traceback keeps it.
             raise error.with_traceback(None) from None
@@ -133,7 +139,7 @@ class SimTensor(torch.Tensor):
         """Pickles the tensor as PyTorch pickles its own device tensors, so that
         `torch.load(map_location=)` can move it."""
         arguments = (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
-        return torch._utils._rebuild_device_tensor_from_cpu_tensor, arguments
+        return rebuild_device_tensor, arguments
 
     def __dlpack__(self, **options: Any) -> Any:
         raise BufferError(f"a tensor on {self.device} has no memory to share: hand over its .cpu()")

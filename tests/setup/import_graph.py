@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("debubble", "solutions")
 
 FLOORS = (
-    ("contract", "assets", "lazy"),
+    ("contract", "private", "assets", "lazy"),
     ("timeline", "progress"),
     ("rules",),
     ("cuda", "sim"),

@@ -13,9 +13,9 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from debubble.accelerator import Accelerator
+from debubble.private.torch import TorchDispatchMode
 from debubble.recording import record
 from debubble.rules.composition import is_view, name_of
 from debubble.sim.operators.work import unit_of

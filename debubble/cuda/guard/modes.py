@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import torch
-from torch.overrides import _pop_mode, _push_mode
-from torch.utils._python_dispatch import _disable_current_modes
+from debubble.private.torch import (
+    disable_current_modes,
+    len_torch_dispatch_stack,
+    len_torch_function_stack,
+    pop_mode,
+    push_mode,
+)
 
 
 @contextmanager
@@ -19,12 +23,12 @@ def without_modes() -> Iterator[None]:
     compiled again, with their work inside, or refused. So a recording would compile again the code
     that it measures.
     """
-    if not (torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack()):
+    if not (len_torch_dispatch_stack() or len_torch_function_stack()):
         yield
         return
     with ExitStack() as stack:
-        if torch._C._len_torch_dispatch_stack():
-            stack.enter_context(_disable_current_modes())
-        for _ in range(torch._C._len_torch_function_stack()):
-            stack.callback(_push_mode, _pop_mode())
+        if len_torch_dispatch_stack():
+            stack.enter_context(disable_current_modes())
+        for _ in range(len_torch_function_stack()):
+            stack.callback(push_mode, pop_mode())
         yield

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from debubble.contract.backward_pass import UNDER_WAY, note_forward
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
 from debubble.contract.source_line import source_line
+from debubble.private.torch import TorchDispatchMode, overload_name, to_copy
 from debubble.rules.action import SYNC, Action, copy, kernel
 from debubble.rules.composition import name_of, parts_of
 from debubble.rules.copies import download, nbytes_of, upload
@@ -18,7 +18,7 @@ from debubble.rules.operators import effects_of
 from debubble.rules.refusal import refusal
 
 if TYPE_CHECKING:
-    from torch._ops import OpOverload
+    from debubble.private.torch import OpOverload
 
 aten = torch.ops.aten
 NUMBERS_FOR_TENSORS = {"Scalar", "Scalar_out"}
@@ -51,7 +51,7 @@ class _Operators(TorchDispatchMode):
         kwargs = kwargs or {}
         if syncs_are_forbidden():
             parts = parts_of(func)
-            if parts is not None and func._overloadname not in NUMBERS_FOR_TENSORS:
+            if parts is not None and overload_name(func) not in NUMBERS_FOR_TENSORS:
                 with self:
                     return parts(*args, **kwargs)
             if not UNDER_WAY:
@@ -79,7 +79,7 @@ def actions_of(func: OpOverload, name: str, args: tuple, kwargs: dict) -> list[A
     if func is aten.copy_.default:
         non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
         return _copy(args[0], args[1], non_blocking)
-    if func is aten._to_copy.default:
+    if func is to_copy.default:
         return _to(args[0], kwargs)
     if func is aten.lift_fresh.default:
         made = args[0]

@@ -13,11 +13,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.overrides import TorchFunctionMode
 
 from debubble.contract.backward_pass import UNDER_WAY, next_node, note_forward, with_forward
 from debubble.contract.host_syncs import syncs_are_allowed
 from debubble.contract.source_line import SourceLine, source_line
+from debubble.private.torch import RecordFunctionFast, get_current_function_mode_stack
 from debubble.rules.calls import describe
 from debubble.timeline.threads import ANOTHER, name_of
 
@@ -28,7 +29,7 @@ COPY = f"{PREFIX}copy:"
 FAILED = f"{PREFIX}failed"
 """The name of the mark that is made inside the mark of a copy that failed."""
 
-annotate = torch._C._profiler._RecordFunctionFast
+annotate = RecordFunctionFast
 
 
 class Mark(NamedTuple):
@@ -178,6 +179,6 @@ def hooks_marked() -> Iterator[None]:
     the modes that are on when a pass begins to the threads in which hooks run, but
     `Tensor.backward` begins the pass with this mode disabled."""
     marks = getattr(_recording, "marks", None)
-    is_on = any(isinstance(mode, _Calls) for mode in _get_current_function_mode_stack())
+    is_on = any(isinstance(mode, _Calls) for mode in get_current_function_mode_stack())
     with _Calls(marks) if marks and not is_on else nullcontext():
         yield

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from _pytest._code.code import TerminalRepr
-
 from debubble.contract.host_syncs import HostSyncError
 from debubble.contract.source_line import SourceLine
+from debubble.private.pytest import TerminalRepr
 
 from ..teaching.diagnosis import Diagnosis, KataFailure, wrap
 from ..teaching.stray_access import diagnosis_of_end, diagnosis_of_error
@@ -25,7 +24,8 @@ from .under_test import Implementation, LoadError
 
 if TYPE_CHECKING:
     import pytest
-    from _pytest._io import TerminalWriter
+
+    from debubble.private.pytest import TerminalWriter
 
 TRACED_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 

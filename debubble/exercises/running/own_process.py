@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from debubble.private.pytest import setup_state_of
+
 from .failure_text import end_text
 from .processes.client import OtherProcess
 from .processes.forked import THEIRS, ForkedProcess, prepare
@@ -68,7 +70,7 @@ def run(
 def tear_down(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
     """Tears down, after a test that ran in another process, what earlier tests set up here and
     `nextitem` does not need. Returns [report] if that fails, else []."""
-    leave = item.session._setupstate.teardown_exact
+    leave = setup_state_of(item.session).teardown_exact
     call = pytest.CallInfo.from_call(lambda: leave(nextitem), "teardown")
     report = item.ihook.pytest_runtest_makereport(item=item, call=call)
     return [report] if report.failed else []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from debubble.private.pytest import leave_out_of_the_summary
 from debubble.progress import Standing
 
 from ..kata_files.catalogue import WorkshopError
@@ -88,7 +89,7 @@ def leave_one_kata_to_read(reporter: pytest.TerminalReporter, katas: dict[Kata, 
     for kata in unsolved[1:]:
         for report in katas[kata].reports:
             # pytest leaves out what a debugger has already shown.
-            report._pdbshown = True  # type: ignore[attr-defined]  # pytest's debugger sets it so
+            leave_out_of_the_summary(report)
 
 
 def write_scoreboard(

@@ -10,9 +10,9 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 import debubble
+from debubble.private.torch import tree_leaves, version
 from debubble.timeline.timeline import Timeline
 
 from .claims import expect_equal
@@ -100,7 +100,7 @@ def part_of(values: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, t
 
 def _writes_to(value: object) -> list[int]:
     """Returns for each tensor in `value` how many times PyTorch has written to it."""
-    return [leaf._version for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    return [version(leaf) for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _used(value: Any) -> Any:

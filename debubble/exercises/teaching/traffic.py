@@ -8,10 +8,9 @@ from math import prod
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from debubble.contract.source_line import SourceLine, source_line
+from debubble.private.torch import OpOverload, TorchDispatchMode, schema, tree_leaves
 
 BY_INDEX = ("index_fill_", "index_copy_", "index_add_", "index_reduce_")
 BY_PLACE = ("scatter_", "scatter_add_", "scatter_reduce_")
@@ -45,7 +44,7 @@ class DeviceTraffic(TorchDispatchMode):
 
     def __torch_dispatch__(
         self,
-        func: torch._ops.OpOverload,
+        func: OpOverload,
         types: tuple[type, ...],
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
@@ -59,7 +58,8 @@ class DeviceTraffic(TorchDispatchMode):
 
 
 def _written(func: Any, args: Any, kwargs: Any, result: Any) -> int:
-    name, schema = func._schema.name.removeprefix("aten::"), func._schema
+    of = schema(func)
+    name = of.name.removeprefix("aten::")
     if args and isinstance(args[0], torch.Tensor) and args[0].device.type != "cpu":
         table = args[0]
         if name in BY_INDEX:

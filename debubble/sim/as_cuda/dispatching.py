@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from debubble.private.torch import destroy_library
+
 from ..operators.dispatch import Dispatcher
 from ..operators.factories import Factories
 from .refusing import check_index
@@ -51,8 +53,8 @@ def cuda_is_made_on_sim(dispatcher: Dispatcher) -> Iterator[None]:
         yield
     finally:
         guards[CUDA] = outer
-        library._destroy()
-        fallback._destroy()
+        destroy_library(library)
+        destroy_library(fallback)
 
 
 def _dispatching(dispatcher: Dispatcher, func: Any) -> Callable[..., Any]:

@@ -69,7 +69,7 @@ def _properties(device: int = 0) -> dict[str, int]:
 def benchmarks(sleep: Callable[[float], None]) -> dict[str, object]:
     """Returns the benchmark functions of `triton.testing`. They call `sleep`, which takes
     milliseconds, to keep the device busy before the timed function is launched."""
-    from triton import testing
+    from debubble.private.triton import summarize_statistics
 
     def do_bench(
         fn: Callable[[], Any],
@@ -88,7 +88,7 @@ def benchmarks(sleep: Callable[[float], None]) -> dict[str, object]:
         fn()
         end.record()
         end.synchronize()
-        return testing._summarize_statistics([begin.elapsed_time(end)], quantiles, return_mode)
+        return summarize_statistics([begin.elapsed_time(end)], quantiles, return_mode)
 
     def do_bench_cudagraph(fn: Callable[[], Any], rep: float = 20, *args: Any, **kwargs: Any):
         return do_bench(fn, 0, rep, *args, **kwargs)

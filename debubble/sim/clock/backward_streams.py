@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-import torch
-
 from debubble.contract import backward_pass
 from debubble.contract.backward_pass import BackwardPass
+from debubble.private.torch import current_autograd_node, sequence_nr
 
 from .streams import SimStream
 
@@ -90,8 +89,8 @@ class BackwardStreams:
 
         Returns `last` for a node without a number, which adds up gradients, and for a node of a
         forward that ran inside a backward pass."""
-        node = torch._C._current_autograd_node()
-        number = NO_NUMBER if node is None else node._sequence_nr()
+        node = current_autograd_node()
+        number = NO_NUMBER if node is None else sequence_nr(node)()
         if number >= NO_NUMBER or running.outer is not None:
             return last
         for span in reversed(self._spans.get(running.thread, ())):

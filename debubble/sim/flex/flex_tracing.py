@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from debubble.contract.source_line import source_line
+from debubble.private.torch import TorchDispatchMode, schema
 from debubble.rules.composition import name_of
 from debubble.rules.operators import effects_of
 
@@ -199,7 +199,7 @@ def _wait(name: str) -> RuntimeError:
 def _written_arguments(func: Any) -> list[tuple[int, str]]:
     return [
         (position, argument.name)
-        for position, argument in enumerate(func._schema.arguments)
+        for position, argument in enumerate(schema(func).arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
 

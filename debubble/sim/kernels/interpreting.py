@@ -63,7 +63,9 @@ def check_runs() -> None:
     Triton that lacks the functions replaced here."""
     from triton.runtime import interpreter
 
-    if not {"_interpreter", "GridExecutor"} <= vars(interpreter).keys():
+    from debubble.private import triton as private
+
+    if not private.interpreter:
         return
     run_grid: Any = interpreter.GridExecutor.__call__
 
@@ -89,9 +91,7 @@ def check_runs() -> None:
         even if Ctrl-C interrupts it."""
         return copy_context().run(run_now, executor, args, meta)
 
-    to_host, from_host = (
-        getattr(interpreter.GridExecutor, name) for name in ("_init_args_hst", "_restore_args_dev")
-    )
+    to_host, from_host = private.init_args_hst.value, private.restore_args_dev.value
 
     @wraps(to_host)
     def arguments(executor: Any, args: tuple, meta: dict[str, Any]) -> Any:
@@ -108,11 +108,11 @@ def check_runs() -> None:
     builder = interpreter.interpreter_builder
     if not isinstance(builder.options, _Options):
         builder.options = _Options(builder.options)
-    if not isinstance(interpreter._interpreter, Checked):
-        interpreter._interpreter = Checked(interpreter._interpreter)
+    if not isinstance(private.interpreter.value, Checked):
+        private.interpreter.value = Checked(private.interpreter.value)
     if not hasattr(run_grid, "__wrapped__"):
-        interpreter.GridExecutor._init_args_hst = arguments
-        interpreter.GridExecutor._restore_args_dev = restore
+        private.init_args_hst.value = arguments
+        private.restore_args_dev.value = restore
         interpreter.GridExecutor.__call__ = run_in_its_own_context
 
 
@@ -147,9 +147,10 @@ def look_up_once() -> None:
 
     Changes nothing in a version of Triton that lacks the functions replaced here."""
     from triton.language.core import is_builtin
-    from triton.runtime import interpreter
 
-    if not {"_get_np_dtype", "_patch_attr", "_patch_builtin"} <= vars(interpreter).keys():
+    from debubble.private import triton as private
+
+    if not (private.get_np_dtype and private.patch_attr and private.patch_builtin):
         return
 
     @cache
@@ -158,9 +159,9 @@ def look_up_once() -> None:
 
     def patch_builtin(package: Any, *builder_and_scope: Any) -> None:
         for name, member in builtins_of(package):
-            interpreter._patch_attr(package, name, member, *builder_and_scope)
+            private.patch_attr(package, name, member, *builder_and_scope)
 
-    find_type, types = interpreter._get_np_dtype, {}
+    find_type, types = private.get_np_dtype.value, {}
 
     def numpy_type(triton_type: Any) -> Any:
         name = triton_type.scalar.name
@@ -168,9 +169,9 @@ def look_up_once() -> None:
             types[name] = find_type(triton_type)
         return types[name]
 
-    interpreter._patch_builtin, interpreter._get_np_dtype = patch_builtin, numpy_type
-    if "_implicit_cvt" in vars(interpreter):
-        interpreter._implicit_cvt = _floats_in_fp32(interpreter._implicit_cvt)
+    private.patch_builtin.value, private.get_np_dtype.value = patch_builtin, numpy_type
+    if private.implicit_cvt:
+        private.implicit_cvt.value = _floats_in_fp32(private.implicit_cvt.value)
 
 
 def _floats_in_fp32(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -192,9 +193,9 @@ def _floats_in_fp32(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def choose_first_config() -> None:
     """Makes `@triton.autotune` choose the first configuration that its pruning leaves, because
     there is no GPU to time them on."""
-    from triton.runtime.autotuner import Autotuner
+    from debubble.private.triton import bench
 
     def untimed(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
         return [0.0, 0.0, 0.0]
 
-    Autotuner._bench = untimed
+    bench.value = untimed

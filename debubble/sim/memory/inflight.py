@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from debubble.contract.source_line import SourceLine
+from debubble.private.torch import neg_view
 from debubble.timeline.event import Hazard
 
 from . import pinning
@@ -282,4 +283,4 @@ def looking_at(flat: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     and strides of `like`, which is dense."""
     view = torch.frombuffer(flat, dtype=like.dtype).as_strided(like.shape, like.stride())
     view = view.conj() if like.is_conj() else view
-    return torch._neg_view(view) if like.is_neg() else view
+    return neg_view(view) if like.is_neg() else view

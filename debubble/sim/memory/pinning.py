@@ -12,9 +12,9 @@ from collections import deque
 from contextlib import suppress
 
 import torch
-from torch.jit._builtins import _find_builtin, _register_builtin
 
 from debubble.contract.addresses import check_registration
+from debubble.private.torch import find_builtin, register_builtin
 
 from .blocks import HostBlock, PagesRef
 
@@ -151,9 +151,9 @@ def install() -> None:
         for name in names:
             factory = getattr(owner, name)
             setattr(owner, name, _with_pinning(factory))
-            if (operator := _find_builtin(factory)) is not None:
+            if (operator := find_builtin(factory)) is not None:
                 # PyTorch's scripts, such as its forward derivatives, know a factory by identity.
-                _register_builtin(getattr(owner, name), operator)
+                register_builtin(getattr(owner, name), operator)
 
 
 def _with_pinning(factory):

@@ -8,11 +8,15 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch.optim.optimizer import _foreach_supported_types as _of_optimizers
-from torch.utils._foreach_utils import _foreach_supported_types as _of_norms
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from debubble.contract import backward_pass
+from debubble.private.torch import (
+    DeviceGuard,
+    DeviceType,
+    foreach_types_of_norms,
+    foreach_types_of_optimizers,
+    setup_privateuseone_for_python_backend,
+)
 
 from .. import tensor
 from ..clock.device import SimDevice
@@ -34,7 +38,7 @@ from .features import (
 def register(device: SimDevice) -> Dispatcher:
     """Registers sim with PyTorch, so that `torch.device("sim")` exists, and returns the dispatcher,
     which runs all of sim's operators. Call it once in each process."""
-    _setup_privateuseone_for_python_backend(
+    setup_privateuseone_for_python_backend(
         "sim", backend_module=_device_module(device), device_guard=_DeviceGuard()
     )
     dispatcher = Dispatcher(device)
@@ -54,7 +58,7 @@ def register(device: SimDevice) -> Dispatcher:
     return dispatcher
 
 
-class _DeviceGuard(torch._C._acc.DeviceGuard):
+class _DeviceGuard(DeviceGuard):
     """The object that PyTorch calls to learn sim's device type, also when it restores a thread's
     stream while a Python error leaves a backward pass."""
 
@@ -74,15 +78,15 @@ class _DeviceGuard(torch._C._acc.DeviceGuard):
 
 
 _fails_if_an_error_is_pending = partial(int)
-_PRIVATE_USE_1 = torch._C._autograd.DeviceType.PrivateUse1
+_PRIVATE_USE_1 = DeviceType.PrivateUse1
 
 
 def _let_optimizers_take_foreach() -> None:
     """Makes PyTorch's optimizers and `clip_grad_norm_` update all parameters in one kernel by
     default, as on CUDA. They do so if every parameter is of a class in two lists, to which this
     adds SimTensor."""
-    _of_optimizers.append(tensor.SimTensor)
-    _of_norms.append(tensor.SimTensor)  # type: ignore[arg-type]  # meant for any class of tensors
+    foreach_types_of_optimizers.append(tensor.SimTensor)
+    foreach_types_of_norms.append(tensor.SimTensor)
 
 
 def _device_module(device: SimDevice) -> ModuleType:

@@ -6,6 +6,14 @@ from typing import Any
 
 import torch
 
+from debubble.private.torch import (
+    create_work_from_future,
+    distributed,
+    get_backend,
+    register_backend,
+    schema,
+    set_default_backend,
+)
 from debubble.rules.action import SYNC, Action, copy, kernel
 from debubble.rules.copies import nbytes_of
 
@@ -29,16 +37,14 @@ class Collective:
 
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device, self.func = device, func
-        self.name = func._schema.name.partition("::")[2]
-        self.returns_tensors = len(func._schema.returns) > 1
+        self.name = schema(func).name.partition("::")[2]
+        self.returns_tensors = len(schema(func).returns) > 1
 
     def __call__(self, args: tuple, kwargs: dict) -> Any:
-        from torch._C import _distributed_c10d as c10d
-
         inputs: list[torch.Tensor] = []
         cpu_args = all_on_cpu(args, inputs)
         place = next(i for i, arg in enumerate(args) if isinstance(arg, torch.ScriptObject))
-        group = c10d.ProcessGroup.unbox(args[place])
+        group = distributed.ProcessGroup.unbox(args[place])
         cpu_args[place] = _for_cpu(group).boxed()
         on_device = [tensor for tensor in inputs if isinstance(tensor, SimTensor)]
         self.device.note_unmeasured(f"c10d::{self.name}")
@@ -47,7 +53,7 @@ class Collective:
 
         def call() -> None:
             out = self.func(*cpu_args, **kwargs)
-            c10d.Work.unbox(out[1] if self.returns_tensors else out).wait()
+            distributed.Work.unbox(out[1] if self.returns_tensors else out).wait()
 
         writes = flat_tensors(args[0])
         operation = Operation(
@@ -61,7 +67,7 @@ class Collective:
         execute(self.device, operation)
         result: torch.futures.Future = torch.futures.Future()
         result.set_result(writes)
-        work = c10d._create_work_from_future(result).boxed()  # type: ignore[attr-defined]  # not in PyTorch's stubs
+        work = create_work_from_future(result).boxed()
         return (args[0], work) if self.returns_tensors else work
 
     def _actions(self, members: int, on_device: list[SimTensor]) -> list[Action]:
@@ -76,13 +82,13 @@ class Collective:
 def _for_cpu(group: Any) -> Any:
     """Returns a group of the same members that takes CPU tensors: `group` itself if it does, or a
     new group whose CPU backend is the CUDA backend of `group`."""
-    from torch._C import _distributed_c10d as c10d
-
     try:
-        group._get_backend(torch.device("cpu"))
+        get_backend(group, torch.device("cpu"))
     except RuntimeError:
-        backend = group._get_backend(torch.device("cuda"))
-        group = c10d.ProcessGroup(group.rank(), group.size())  # type: ignore[call-arg]  # one of two ways
-        group._set_default_backend(c10d.ProcessGroup.BackendType.GLOO)
-        group._register_backend(torch.device("cpu"), c10d.ProcessGroup.BackendType.GLOO, backend)
+        backend = get_backend(group, torch.device("cuda"))
+        group = distributed.ProcessGroup(group.rank(), group.size())
+        set_default_backend(group, distributed.ProcessGroup.BackendType.GLOO)
+        register_backend(
+            group, torch.device("cpu"), distributed.ProcessGroup.BackendType.GLOO, backend
+        )
     return group

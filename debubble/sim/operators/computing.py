@@ -9,6 +9,12 @@ from typing import Any
 
 import torch
 
+from debubble.private.torch import (
+    is_zerotensor,
+    op,
+    schema,
+    should_allow_numbers_as_tensors,
+)
 from debubble.rules.action import Action, kernel
 from debubble.rules.composition import name_of
 from debubble.rules.effects import NOTHING, ONE_KERNEL, Effects
@@ -75,21 +81,21 @@ class Computation:
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device = device
         self.name = name_of(func)
-        self.func = ON_CPU.get(self.name, func._op)
-        schema = func._schema
+        self.func = ON_CPU.get(self.name, op(func))
+        signature = schema(func)
         self.written_arguments = [
             (position, argument.name)
-            for position, argument in enumerate(schema.arguments)
+            for position, argument in enumerate(signature.arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
-        self.returns_written = bool(schema.returns) and all(
+        self.returns_written = bool(signature.returns) and all(
             returned.alias_info is not None and returned.alias_info.is_write
-            for returned in schema.returns
+            for returned in signature.returns
         )
-        takes_numbers = torch._C._should_allow_numbers_as_tensors(func._schema.name.split("::")[1])
+        takes_numbers = should_allow_numbers_as_tensors(signature.name.split("::")[1])
         self.only_tensors = [
             position
-            for position, argument in enumerate(schema.arguments)
+            for position, argument in enumerate(signature.arguments)
             if not takes_numbers and str(argument.type) in ("Tensor", "Optional[Tensor]")
         ]
         """The positions of tensor arguments for which PyTorch may pass a Python number, which the
@@ -98,16 +104,16 @@ class Computation:
         self.rule = rule_of(self.name)
         self.is_measured = is_measured(self.name)
         self.updates = UPDATES.get(self.name)
-        is_a_question = bool(schema.returns) and not schema.is_mutable
+        is_a_question = bool(signature.returns) and not signature.is_mutable
         if (
             self.rule is ONE_KERNEL
             and is_a_question
-            and not any("Tensor" in str(r.type) for r in schema.returns)
+            and not any("Tensor" in str(r.type) for r in signature.returns)
         ):
             # The host answers from the tensor's metadata, without reading a value.
             self.rule = NOTHING
         self.multiplies = self.name in MATRIX_PRODUCTS
-        self.takes_device = any(argument.name == "device" for argument in schema.arguments)
+        self.takes_device = any(argument.name == "device" for argument in signature.arguments)
         self.whole = self.name.partition(".")[0] not in CHOOSES_BY_VALUE
         self.repeatable = torch.Tag.nondeterministic_seeded not in func.tags
 
@@ -337,7 +343,7 @@ def _brought_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     Raises RuntimeError for any other device tensor that is no SimTensor: reading its memory would
     end the process.
     """
-    if tensor._is_zerotensor():
+    if is_zerotensor(tensor):
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
     kind = f"a {type(tensor).__name__} with layout {tensor.layout}"
     raise RuntimeError(

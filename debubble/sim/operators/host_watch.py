@@ -8,10 +8,16 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from debubble.contract.follow import into_threads
 from debubble.contract.source_line import source_line
+from debubble.private.torch import (
+    TorchDispatchMode,
+    get_dispatch_stack_at,
+    len_torch_dispatch_stack,
+    schema,
+    to_copy,
+)
 from debubble.rules.calls import during
 from debubble.timeline.event import Hazard
 
@@ -76,7 +82,7 @@ class _Operators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def _look_at(self, func: Any, args: tuple, kwargs: dict) -> None:
-        for position, argument in enumerate(func._schema.arguments):
+        for position, argument in enumerate(schema(func).arguments):
             value = args[position] if position < len(args) else kwargs.get(argument.name)
             writes = argument.alias_info is not None and argument.alias_info.is_write
             for tensor in flat_tensors(value):
@@ -89,7 +95,7 @@ class _Operators(TorchDispatchMode):
 def _is_upload(func: Any, kwargs: dict | None) -> bool:
     """Returns True for `to` with a device other than the CPU. Reads by such a copy are reported by
     `Copies`."""
-    device = (kwargs or {}).get("device") if func is torch.ops.aten._to_copy.default else None
+    device = (kwargs or {}).get("device") if func is to_copy.default else None
     return device is not None and torch.device(device).type != "cpu"
 
 
@@ -101,8 +107,8 @@ def modes_are_on() -> bool:
 
 def _modes() -> list[Any]:
     """Returns this thread's active dispatch modes, the outermost first."""
-    count = torch._C._len_torch_dispatch_stack()
-    return [torch._C._get_dispatch_stack_at(place) for place in range(count)]
+    count = len_torch_dispatch_stack()
+    return [get_dispatch_stack_at(place) for place in range(count)]
 
 
 class _Reads(TorchFunctionMode):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from debubble.private.torch import TorchDispatchMode, tree_leaves
 
 from ..mask import Mask
 

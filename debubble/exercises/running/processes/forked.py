@@ -22,7 +22,8 @@ from multiprocessing.connection import Connection
 from typing import IO, NoReturn
 
 import pytest
-from _pytest.runner import SetupState, runtestprotocol
+
+from debubble.private.pytest import forget_setup, run_test_protocol
 
 from ..instruments import Instruments
 from ..memory import leave_memory_to_others
@@ -206,8 +207,8 @@ def _serve(session: pytest.Session, fork: _Fork, on_sim: bool) -> NoReturn:
             item = items[request.nodeid]
             item.stash[LIMIT] = request.seconds
             # The parent tears down what it has set up before the fork.
-            session._setupstate = SetupState()
-            runtestprotocol(item, log=False, nextitem=None)
+            forget_setup(session)
+            run_test_protocol(item, log=False, nextitem=None)
             fork.connection.send(Done(needed_by_any_test(before)))
     except EOFError:
         exit_code = 0

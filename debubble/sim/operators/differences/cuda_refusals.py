@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from debubble.private.torch import schema
 from debubble.rules.composition import name_of
 
 from ..features.generator import is_on_sim
@@ -60,7 +61,7 @@ def refusing_as_cuda(func: Any, run: Operator) -> Operator:
         return partial(_check_type, f"{name}_cuda", types, run)
     if name == "scatter_reduce":
         return partial(_reduce, run)
-    if any(argument.name == "generator" for argument in func._schema.arguments):
+    if any(argument.name == "generator" for argument in schema(func).arguments):
         return partial(_draw, run)
     return run
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from debubble.private.torch import schema
 from debubble.rules.composition import name_of
 
 from ...memory.tape import flat_tensors
@@ -103,7 +104,7 @@ def writing_out(func: Any) -> Callable[[tuple, dict], Any]:
     without_out = getattr(func.overloadpacket, LEAVES_OUT[name_of(func)])
     names = [
         argument.name
-        for argument in func._schema.arguments
+        for argument in schema(func).arguments
         if argument.kwarg_only and argument.alias_info is not None
     ]
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from debubble.private.torch import is_view, schema
+
 from ...memory.tape import flat_tensors, with_tensors
 from ...tensor import SimTensor
 
@@ -103,7 +105,7 @@ def _cast(func: Any, type_for: Cast, *args: Any, **kwargs: Any) -> Any:
 def _sum(func: Any, *args: Any, **kwargs: Any) -> Any:
     """Runs an operator with `dtype=torch.float32`, so that it reads halves and sums them in fp32
     without an extra cast. Leaves a dtype that the caller gives, and float64."""
-    positional = [argument.name for argument in func._schema.arguments if not argument.kwarg_only]
+    positional = [argument.name for argument in schema(func).arguments if not argument.kwarg_only]
     is_told = "dtype" in positional[: len(args)] or kwargs.get("dtype") is not None
     if not is_told and args[0].is_floating_point() and args[0].dtype != torch.float64:
         kwargs["dtype"] = torch.float32
@@ -122,7 +124,7 @@ def _as(dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
     is_cast = isinstance(tensor, SimTensor) and tensor.is_floating_point()
     if not is_cast or tensor.dtype in (torch.float64, dtype):
         return tensor
-    is_weight = tensor.is_leaf and tensor.requires_grad and not tensor._is_view()
+    is_weight = tensor.is_leaf and tensor.requires_grad and not is_view(tensor)
     if not is_weight or dtype == torch.float32 or not torch.is_autocast_cache_enabled():
         return tensor.to(dtype)
     if id(tensor) not in _cast_before:

@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 
+from debubble.private.torch import core
+
 
 def install() -> None:
     """Adds to PyTorch the functions that split a batch over devices and copy weights to them, which
     only a PyTorch built for GPUs has."""
     for name, function in {"_scatter": _scatter, "_broadcast_coalesced": _broadcast}.items():
-        if not hasattr(torch._C, name):
-            setattr(torch._C, name, function)
+        if not hasattr(core, name):
+            setattr(core, name, function)
 
 
 def _scatter(

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from debubble.private.torch import cdata
+
 from ...tensor import CALLED, said_device
 
 _OfPyTorch = torch.Generator
@@ -24,15 +26,14 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
     """A `torch.Generator` that also takes "sim" as its device."""
 
     _on_sim: bool
-    _cdata: int
 
     def __new__(cls, device: Any = "cpu") -> Generator:
         on_sim = torch.device(device).type in CALLED
         generator = super().__new__(cls, "cpu" if on_sim else device)  # type: ignore[call-arg]  # not in PyTorch's types
         generator._on_sim = on_sim
         if on_sim:
-            _on_sim.add(generator._cdata)
-            weakref.finalize(generator, _on_sim.discard, generator._cdata)
+            _on_sim.add(cdata(generator))
+            weakref.finalize(generator, _on_sim.discard, cdata(generator))
         return generator
 
     @property
@@ -61,7 +62,7 @@ _on_sim: set[int] = set()
 def is_on_sim(generator: Any) -> bool:
     """Returns True if a generator is sim's, even for another Python object of the same C++
     generator, such as operators get."""
-    return generator._cdata in _on_sim
+    return cdata(generator) in _on_sim
 
 
 def install() -> None:

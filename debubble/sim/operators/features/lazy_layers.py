@@ -16,6 +16,8 @@ from torch.nn.parameter import (  # type: ignore[attr-defined]  # in no list of 
     is_lazy,
 )
 
+from debubble.private.torch import apply_of, lazy_module_apply, own_buffers, own_parameters
+
 from ...tensor import CALLED, SimTensor
 
 KEPT = "_will_be_on_sim"
@@ -26,8 +28,7 @@ def install() -> None:
         cls.__new__ = staticmethod(partial(_make, cls.__new__))  # type: ignore[method-assign]  # sim's way in
     mixin: Any = UninitializedTensorMixin
     mixin.materialize = _materializing(mixin.materialize)
-    lazy: Any = LazyModuleMixin
-    lazy._apply = _apply
+    lazy_module_apply.value = _move
 
 
 def _make(of_pytorch: Callable[..., Any], cls: type, *args: Any, **options: Any) -> Any:
@@ -40,25 +41,25 @@ def _make(of_pytorch: Callable[..., Any], cls: type, *args: Any, **options: Any)
     return made
 
 
-def _apply(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+def _move(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
     """Replaces `_apply` of lazy modules, with which `to` changes a module's device or dtype: notes
     whether parameters without a shape yet will be on sim."""
-    for tensors in (self._parameters, self._buffers):
+    for tensors in (own_parameters(self), own_buffers(self)):
         for tensor in tensors.values():
             if is_lazy(tensor):
                 like = torch.empty(0, dtype=tensor.dtype, device=_device_of(tensor))
                 setattr(tensor, KEPT, isinstance(fn(like), SimTensor))
     waiting = [
         {name: t for name, t in tensors.items() if is_lazy(t) and getattr(t, KEPT)}
-        for tensors in (self._parameters, self._buffers)
+        for tensors in (own_parameters(self), own_buffers(self))
     ]
-    for tensors, those in zip((self._parameters, self._buffers), waiting, strict=True):
+    for tensors, those in zip((own_parameters(self), own_buffers(self)), waiting, strict=True):
         tensors.update(dict.fromkeys(those))
     try:
-        return super(LazyModuleMixin, self)._apply(fn, recurse)
+        return apply_of(super(LazyModuleMixin, self))(fn, recurse)
     finally:
-        self._parameters.update(waiting[0])
-        self._buffers.update(waiting[1])
+        own_parameters(self).update(waiting[0])
+        own_buffers(self).update(waiting[1])
 
 
 def _device_of(tensor: Any) -> torch.device:

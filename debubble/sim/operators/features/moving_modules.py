@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
+from debubble.private.torch import apply_of, module_apply, own_parameters
+
 from ...tensor import SimTensor
 
 
 def install() -> None:
-    module: Any = torch.nn.Module
-    module._apply = _swapping(module._apply)
+    module_apply.value = _swapping(module_apply.value)
 
 
 def _swapping(of_pytorch: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,10 +26,10 @@ def _swapping(of_pytorch: Callable[..., Any]) -> Callable[..., Any]:
     with a weak reference. So the flag is set only while such a module is moved."""
 
     @wraps(of_pytorch)
-    def _apply(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+    def move(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         for child in self.children() if recurse else ():
-            child._apply(fn)
-        given = [parameter for parameter in self._parameters.values() if parameter is not None]
+            apply_of(child)(fn)
+        given = [parameter for parameter in own_parameters(self).values() if parameter is not None]
         with torch.no_grad():
             made = {id(parameter): fn(parameter) for parameter in given}
         swaps = any(isinstance(tensor, SimTensor) for tensor in (*given, *made.values()))
@@ -43,4 +44,4 @@ def _swapping(of_pytorch: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             torch.__future__.set_swap_module_params_on_conversion(before)
 
-    return _apply
+    return move

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import torch
 
+from debubble.private import torch as private
+
 aten = torch.ops.aten
-CPU_KERNELS = torch._C.DispatchKeySet(torch._C.DispatchKey.SparseCPU)
+CPU_KERNELS = private.DispatchKeySet(private.DispatchKey.SparseCPU)
 MAKES = (
-    aten._sparse_coo_tensor_with_dims_and_tensors.default,
-    aten._sparse_coo_tensor_with_dims.default,
+    private.sparse_coo_tensor_with_dims_and_tensors.default,
+    private.sparse_coo_tensor_with_dims.default,
 )
 """Operators that put indices and values together. They have dense sim tensors as arguments."""
 STRUCTURE = {
@@ -35,20 +37,20 @@ class SparseTensor(torch.Tensor):
     """A sparse COO tensor whose indices and values are tensors on sim. It has a class of its own so
     that `as_cuda` can change the device that it reports."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as PyTorch advises
+    __torch_function__ = private.disabled_torch_function_impl
 
     def detach(self) -> torch.Tensor:
         return of_class(super().detach())
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # PyTorch gives its argument no name
-        text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
+        text = private.tensor_str(self, tensor_contents=tensor_contents)
         return text.replace("SparseTensor(", "tensor(", 1).replace("\n      ", "\n")
 
 
 def of_class(value: Any) -> Any:
     """Returns a sparse tensor on sim as a SparseTensor, and any other value unchanged."""
     if type(value) is torch.Tensor and is_sparse(value) and value.device.type != "cpu":
-        return torch.Tensor._make_subclass(SparseTensor, value)
+        return private.make_subclass(SparseTensor, value)
     return value
 
 
@@ -86,7 +88,9 @@ def is_sparse(value: object) -> bool:
 def parts_of(value: Any) -> Any:
     """Returns an operator's results with the Parts of each sparse tensor in its place."""
     if is_sparse(value):
-        return Parts(value._indices(), value._values(), value.shape, value.is_coalesced())
+        return Parts(
+            private.indices(value), private.values(value), value.shape, value.is_coalesced()
+        )
     if isinstance(value, (list, tuple)):
         return type(value)([parts_of(item) for item in value])
     return value
@@ -113,7 +117,7 @@ def replaced(target: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
 def moved(args: tuple, kwargs: dict) -> torch.Tensor:
     """Runs `_to_copy` for a sparse tensor on sim, which may change its type and its device."""
     where = {name: kwargs[name] for name in ("device", "non_blocking") if name in kwargs}
-    parts = parts_of(args[0]).each(partial(aten._to_copy.default, **where))
+    parts = parts_of(args[0]).each(partial(private.to_copy.default, **where))
     if kwargs.get("dtype") is not None:
         parts = parts._replace(values=parts.values.to(kwargs["dtype"]))
     return parts.whole()
@@ -129,9 +133,9 @@ def install(
     `dispatcher`; `runs_by` makes it run an operator by a function."""
     for func in MAKES:
         runs_by(func, partial(structure, func))
-    for func in (aten._to_sparse.default, aten._to_sparse.sparse_dim):
+    for func in (private.to_sparse.default, private.to_sparse.sparse_dim):
         runs_by(func, to_sparse)
-    own = {aten._to_copy.default: moved} | {func: partial(structure, func) for func in STRUCTURE}
+    own = {private.to_copy.default: moved} | {func: partial(structure, func) for func in STRUCTURE}
     for func, run in own.items():
         library.impl(func, _called(run), "SparsePrivateUse1")
     fallback.fallback(

@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from debubble.private.torch import scaled_dot_product_attention_math
 from debubble.rules.attention import way_of_attention
 
 from ..dispatch import Dispatcher
@@ -36,7 +37,7 @@ def attention(
     way = way_of_attention(query, key, value, mask, is_causal, enable_gqa)
     rest = {"scale": scale, "enable_gqa": enable_gqa}
     if way == "step by step" or (mask is not None and is_causal):
-        return aten._scaled_dot_product_attention_math.default(
+        return scaled_dot_product_attention_math.default(
             query, key, value, mask, dropout_p, is_causal, **rest
         )[0]
     if mask is not None and mask.size(-1) % MASK_ALIGNMENT:

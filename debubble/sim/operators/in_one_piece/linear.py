@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
+
+from debubble.private.torch import AutoDispatchBelowAutograd, forward_level
 
 from ...tensor import SimTensor
 from ..computing import Computation
@@ -28,7 +29,7 @@ def linear(
     tensors = (input, weight) if bias is None else (input, weight, bias)
     if not _are_plain(*tensors) or _are_watched(tensors):
         return OPERATOR.decompose(*tensors)
-    with torch._C._AutoDispatchBelowAutograd():
+    with AutoDispatchBelowAutograd():
         return dispatcher(OPERATOR, tensors, {})
 
 
@@ -49,7 +50,7 @@ def _are_plain(input: Any, weight: Any, *biases: Any) -> bool:
 def _are_watched(tensors: tuple[torch.Tensor, ...]) -> bool:
     """Returns True if a forward or backward derivative, or a mode, needs to see each operator of
     `linear`."""
-    if forward_ad._current_level >= 0 or modes_are_on():
+    if forward_level.value >= 0 or modes_are_on():
         return True
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
