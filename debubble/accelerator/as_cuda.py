@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..contract.warned_at import at_the_users_line
+from ..contract.python.warned_at import at_the_users_line
 from .choice import accelerator
 
 

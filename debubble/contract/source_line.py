@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 Whose = Literal["the user's", "a library's", "PyTorch's", "machinery"]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 _SITES = ("site-packages", "dist-packages")
@@ -207,7 +207,7 @@ def _judge(file: str) -> Whose:
     package = _installed_package(path)
     if package is not None and package in _included:
         return "the user's"
-    if path.startswith(_PACKAGE) or package in _MACHINERY or _is_compiled(path):
+    if path.startswith(PACKAGE) or package in _MACHINERY or _is_compiled(path):
         return "PyTorch's" if is_of_pytorch(path) and not _is_plumbing(path) else "machinery"
     if package is not None:
         return "a library's"

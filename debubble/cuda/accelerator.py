@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from ..contract import backward_pass, follow
+from ..contract import backward_pass
 from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
 from ..contract.protocol import Event, Stream, Work
+from ..contract.python import follow
 from ..contract.triton_mode import check_launch
 from ..private.torch import ExperimentalConfig
 from ..timeline.data import TimelineData

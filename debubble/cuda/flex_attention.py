@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from ..contract.capture_error import CaptureError
-from ..contract.flex_call import FlexCall
+from ..contract.flex.flex_call import FlexCall
 from ..contract.host_syncs import allow_host_sync
 from ..private.torch import compiler, validate_args
 from .guard.modes import without_modes

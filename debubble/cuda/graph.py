@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 
 from ..contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
-from ..contract.garbage import no_collection
 from ..contract.host_syncs import allow_host_sync
+from ..contract.python.garbage import no_collection
 from .trace.marks import marked
 
 

@@ -16,7 +16,7 @@ from statistics import median
 from types import CodeType
 from typing import NamedTuple
 
-from ..contract.follow import patched
+from ..contract.python.follow import patched
 from ..contract.source_line import SourceLine, whose_is
 from ..timeline.data import TimelineData
 from ..timeline.holds import find_holds

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 from types import TracebackType
 
-from ..contract.source_line import is_machinery
+from ..contract.source_line import PACKAGE, is_machinery
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 PLUMBING = tuple(
     os.path.join("torch", *parts)
     for parts in (("overrides.py",), ("_ops.py",), ("utils", "_python_dispatch.py"))

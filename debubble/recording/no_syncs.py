@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..accelerator import Accelerator, current
-from ..contract.follow import Enter, into_chosen_threads
 from ..contract.host_syncs import by_the_rule_of, forbidding_host_syncs, region_here
-from ..contract.warned_at import at_the_users_line
+from ..contract.python.follow import Enter, into_chosen_threads
+from ..contract.python.warned_at import at_the_users_line
 
 
 @contextmanager

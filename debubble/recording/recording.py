@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from ..accelerator import Accelerator, current
-from ..contract.warned_at import at_the_users_line
+from ..contract.python.warned_at import at_the_users_line
 from ..timeline import Timeline
 
 

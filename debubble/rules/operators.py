@@ -11,7 +11,6 @@ import functools
 
 import torch
 
-from .answers import bincount, equal, histc, matrix_exp, nonzero, unique, unique_consecutive
 from .copies import dense_alike
 from .effects import (
     COPIED_FIRST,
@@ -23,7 +22,16 @@ from .effects import (
     Effects,
     Rule,
 )
-from .indexing import (
+from .families.answers import (
+    bincount,
+    equal,
+    histc,
+    matrix_exp,
+    nonzero,
+    unique,
+    unique_consecutive,
+)
+from .families.indexing import (
     concatenation,
     embedding_backward,
     fill_with_tensor,
@@ -36,7 +44,7 @@ from .indexing import (
     repeat_interleave,
     where,
 )
-from .linear_algebra import (
+from .families.linear_algebra import (
     cholesky,
     cholesky_inverse,
     eigenvalues,
@@ -47,7 +55,7 @@ from .linear_algebra import (
     singular_values,
     symmetric_eigenvalues,
 )
-from .products import (
+from .families.products import (
     addmm,
     batch_normalisation,
     batch_normalisation_backward,
@@ -58,7 +66,7 @@ from .products import (
     normalisation_backward,
     product,
 )
-from .reductions import (
+from .families.reductions import (
     multinomial,
     normal,
     of_all,
@@ -69,7 +77,7 @@ from .reductions import (
     topk,
     total,
 )
-from .spectra import fft_back, fft_of_complex
+from .families.spectra import fft_back, fft_of_complex
 
 
 def effects_of(name: str, args: tuple, kwargs: dict) -> Effects:

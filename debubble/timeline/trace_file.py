@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path, PurePath
 from typing import Any, Generic, NotRequired, TypedDict, TypeGuard, TypeVar
 
-from ..contract.garbage import no_collection
+from ..contract.python.garbage import no_collection
 from ..contract.source_line import SourceLine, is_notebook_cell
 from .data import TimelineData
 from .event import Event, Hazard, HazardKind

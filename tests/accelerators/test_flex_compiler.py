@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from debubble.accelerator import CaptureError
-from debubble.contract.flex_call import FlexCall
+from debubble.contract.flex.flex_call import FlexCall
 from debubble.cuda.flex_attention import FlexAttention
 from debubble.cuda.guard.watch import SyncWatch
 from debubble.cuda.trace.marks import Marks

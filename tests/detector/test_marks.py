@@ -13,7 +13,7 @@ from torch.distributions import Distribution
 from torch.profiler import ProfilerActivity, profile
 
 import debubble
-from debubble.contract import follow
+from debubble.contract.python import follow
 from debubble.cuda.trace.driver_calls import unrecorded_copy_calls
 from debubble.cuda.trace.kineto import events_of
 from debubble.cuda.trace.marks import BEGIN, COPY, END, FAILED, PREFIX, Marks, marked_copy

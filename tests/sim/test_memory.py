@@ -14,7 +14,7 @@ import triton.language as tl
 
 import debubble
 from debubble.accelerator import launch
-from debubble.contract.garbage import no_collection
+from debubble.contract.python.garbage import no_collection
 from debubble.sim.memory.tape import Step
 
 pytestmark = pytest.mark.sim

@@ -9,7 +9,7 @@ from weakref import ref
 import torch
 
 from debubble.contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
-from debubble.contract.garbage import no_collection
+from debubble.contract.python.garbage import no_collection
 from debubble.contract.source_line import SourceLine, source_line
 from debubble.rules.action import kernel
 from debubble.timeline.event import Hazard

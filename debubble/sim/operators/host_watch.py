@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from debubble.contract.follow import into_threads
+from debubble.contract.python.follow import into_threads
 from debubble.contract.source_line import source_line
 from debubble.private.torch import (
     TorchDispatchMode,

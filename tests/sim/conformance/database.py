@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from debubble.contract.follow import patched
+from debubble.contract.python.follow import patched
 
 
 @cache

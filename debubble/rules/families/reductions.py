@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from ..effects import ONE_KERNEL, Effects
 from .answers import LARGE, SORTED_IN_ONE_BLOCK
-from .effects import ONE_KERNEL, Effects
 
 
 def sort(args: tuple, kwargs: dict) -> Effects:

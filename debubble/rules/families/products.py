@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .effects import COPIED_FIRST, ONE_KERNEL, Effects, kernels
+from ..effects import COPIED_FIRST, ONE_KERNEL, Effects, kernels
 
 HALVES = (torch.float16, torch.bfloat16)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..source_line import PACKAGE, source_line
 from .follow import patched
-from .source_line import source_line
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 SHOWS = "_showwarnmsg"
 """The name of the function in Python's `warnings` through which each warning goes that is shown or
 recorded."""

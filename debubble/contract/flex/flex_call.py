@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from ..pytorch import need_pytorch
 from .mask_kind import kind_of
-from .pytorch import need_pytorch
 
 if TYPE_CHECKING:
     import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .effects import NOTHING, ONE_KERNEL, Effects
+from ..effects import NOTHING, ONE_KERNEL, Effects
 
 SORTED_IN_ONE_BLOCK = 4096
 """The most elements that one block of threads sorts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .effects import Effects
+from ..effects import Effects
 
 
 def fft_of_complex(args: tuple, kwargs: dict) -> Effects:

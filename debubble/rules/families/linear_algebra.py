@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 
-from .effects import NOTHING, Effects
+from ..effects import NOTHING, Effects
 
 
 class Matrices(NamedTuple):

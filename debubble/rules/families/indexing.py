@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import torch
 
+from ..effects import NOTHING, ONE_KERNEL, Effects
 from .answers import nonzero
-from .effects import NOTHING, ONE_KERNEL, Effects
 
 
 def index_tensors(indices: Iterable[torch.Tensor | None]) -> Effects:

@@ -1,0 +1,1 @@
+"""One call of FlexAttention: its arguments, and what its compilation depends on."""
