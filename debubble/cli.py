@@ -56,7 +56,7 @@ LEARNING, TEACHING = "Learn", "Teach"
 LOOKING, MAKING = "Look at your own code and GPU", "Make katas"
 
 
-class Device(StrEnum):
+class DeviceName(StrEnum):
     auto = "auto"
     sim = "sim"
     cuda = "cuda"
@@ -80,7 +80,7 @@ KataName = Annotated[
 Spoil = Annotated[
     bool, typer.Option("--spoil", help="Show it even if you have not solved the kata.")
 ]
-OnDevice = Annotated[Device, typer.Option(help="The accelerator to run on.")]
+OnDevice = Annotated[DeviceName, typer.Option(help="The accelerator to run on.")]
 
 
 def _version(wanted: bool) -> None:
@@ -125,7 +125,7 @@ def next(kata: KataName = None) -> None:
 
 
 @app.command(rich_help_panel=LEARNING)
-def run(kata: KataName = None, device: OnDevice = Device.auto) -> None:
+def run(kata: KataName = None, device: OnDevice = DeviceName.auto) -> None:
     """Run a kata's tests on your code."""
     from .commands.learning.run import run
 
@@ -133,7 +133,7 @@ def run(kata: KataName = None, device: OnDevice = Device.auto) -> None:
 
 
 @app.command(rich_help_panel=LEARNING)
-def watch(kata: KataName = None, device: OnDevice = Device.auto) -> None:
+def watch(kata: KataName = None, device: OnDevice = DeviceName.auto) -> None:
     """Run a kata's tests whenever you save its file."""
     from .commands.learning.watch import watch
 
@@ -298,7 +298,9 @@ def syncs(
     as_cuda: Annotated[
         bool, typer.Option("--as-cuda", help='Run code for "cuda" on sim: no GPU is needed.')
     ] = False,
-    device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
+    device: Annotated[
+        DeviceName, typer.Option(help="The accelerator to run on.")
+    ] = DeviceName.auto,
     stack: Annotated[
         bool, typer.Option("--stack", help="Show every library line between your line and a wait.")
     ] = False,
@@ -378,7 +380,9 @@ def check(
     katas: Annotated[
         list[str] | None, typer.Argument(help="Only these katas; default: all.")
     ] = None,
-    device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
+    device: Annotated[
+        DeviceName, typer.Option(help="The accelerator to run on.")
+    ] = DeviceName.auto,
     write_stubs: Annotated[
         bool,
         typer.Option(help="Write missing and outdated stubs, and prove only the katas named."),

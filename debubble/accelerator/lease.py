@@ -50,7 +50,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlaceInLine:
     """A person in line; the first in line has the GPU."""
 
     who: str
@@ -101,14 +101,14 @@ def take(folder: Path) -> Turn:
         raise
 
 
-def line(folder: Path) -> list[Standing]:
+def line(folder: Path) -> list[PlaceInLine]:
     """Returns the people in the line of `folder`, first come, first listed: the first one has the
     GPU."""
     now = time.time()
     found = []
     for path, came, who in _tickets(folder):
         if _is_live(path):
-            found.append(Standing(who, max(0.0, now - came / 1e9)))
+            found.append(PlaceInLine(who, max(0.0, now - came / 1e9)))
     return found
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from debubble.exercises.proof.verdicts import Verdict
 
 Result = TypeVar("Result")
-Shown = Callable[[int, int, str], None]
+ShowProgress = Callable[[int, int, str], None]
 
 
 def check(names: list[str], device: str, write_stubs: bool, pristine: bool) -> None:
@@ -71,7 +71,7 @@ def accelerator_of(device: str) -> Accelerator:
 
 
 def _prove(
-    catalogue: Catalogue, device: str, pristine: bool, katas: list[Kata], progress: Shown
+    catalogue: Catalogue, device: str, pristine: bool, katas: list[Kata], progress: ShowProgress
 ) -> list[Verdict]:
     # The proof needs pytest, which users without katas may lack.
     from debubble.exercises.proof import check as prove
@@ -80,7 +80,7 @@ def _prove(
 
 
 def with_progress(
-    console: Console, accelerator: Accelerator, work: Callable[[Shown], Result]
+    console: Console, accelerator: Accelerator, work: Callable[[ShowProgress], Result]
 ) -> Result:
     """Runs `work` with a progress bar and returns its result. `work` gets a function that moves the
     bar: number done, total, and a description of the current step."""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from debubble.exercises.kata_files.catalogue import Catalogue, Kata, find_catalogue
 
-from .check import Shown, accelerator_of, with_progress
+from .check import ShowProgress, accelerator_of, with_progress
 from .refusal import refusing
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def _in_words(mutations: Sequence[Mutation]) -> str:
     return ", ".join(words)
 
 
-def _try(catalogue: Catalogue, katas: list[Kata], device: str, progress: Shown) -> list[Mutation]:
+def _try(
+    catalogue: Catalogue, katas: list[Kata], device: str, progress: ShowProgress
+) -> list[Mutation]:
     # The mutants need pytest, which users without katas may lack.
     from debubble.exercises.proof.survivors import mutate
 

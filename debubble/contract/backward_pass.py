@@ -40,13 +40,13 @@ class BackwardPass:
         self.thread = threading.get_ident()
         self.context: Context = copy_context()
         """The caller's context variables, copied when the pass begins."""
-        self.outer = current()
+        self.outer = running_pass()
         """The backward pass in whose thread this pass was begun, or None."""
         self.lost: BaseException | None = None
         """A Python error that PyTorch could not pass on to the caller."""
 
 
-def current() -> BackwardPass | None:
+def running_pass() -> BackwardPass | None:
     """Returns the innermost backward pass for which the running thread computes gradients, or
     None."""
     return get_obj_in_tls(KEY) if is_key_in_tls(KEY) else None
@@ -55,7 +55,7 @@ def current() -> BackwardPass | None:
 def waiting_line() -> SourceLine | None:
     """Returns the learner's line that called `backward` and waits while this thread computes
     gradients for it, or None."""
-    line, running = None, current()
+    line, running = None, running_pass()
     while line is None and running is not None:
         line, running = source_line(running.thread), running.outer
     return line
@@ -117,7 +117,7 @@ AROUND: list[Callable[[], AbstractContextManager[object]]] = []
 modes that they enter also apply in the threads of the pass."""
 UNDER_WAY: set[BackwardPass] = set()
 """The backward passes in flight in all threads: while there are none, code can skip looking up the
-`current` pass."""
+`running_pass`."""
 
 
 def install(around: Callable[[], AbstractContextManager[object]] | None = None) -> None:
@@ -137,7 +137,7 @@ def learners_line() -> SourceLine | None:
 
 
 def with_forward(line: SourceLine | None) -> SourceLine | None:
-    running = current()
+    running = running_pass()
     if line is None or running is None:
         return line
     node = current_autograd_node()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, NoReturn
 
-from .backward_pass import UNDER_WAY, current, learners_line
+from .backward_pass import UNDER_WAY, learners_line, running_pass
 from .source_line import SourceLine
 
 
@@ -112,7 +112,7 @@ def _here() -> Region | None:
     ended."""
     region = _region.get()
     if region is None and UNDER_WAY:
-        running = current()
+        running = running_pass()
         while region is None and running is not None:
             region, running = running.context.get(_region), running.outer
     return None if region is None or region.is_over else region

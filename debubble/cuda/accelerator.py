@@ -26,7 +26,7 @@ from ..timeline.event import Hazard
 from .driver.addresses import Addresses
 from .driver.byte_copies import ByteCopies
 from .driver.driver import Driver
-from .flex_attention import FlexAttention
+from .flex_attention import CudaFlexAttention
 from .graph import CudaGraph
 from .guard import interposition
 from .guard.watch import SyncWatch
@@ -56,7 +56,7 @@ class CudaAccelerator:
         self.pin_memory = _can_pin()
         interposition.install()
         backward_pass.install(around=hooks_marked)
-        self._flex_attention = FlexAttention()
+        self._flex_attention = CudaFlexAttention()
         self._profiled_before = False
         sleep[(1,)](1000)
         driver = Driver()

@@ -55,7 +55,7 @@ class _Prepared(NamedTuple):
         )
 
 
-class FlexAttention:
+class CudaFlexAttention:
     """Calls FlexAttention through one compiled function for each specialisation of a call.
 
     A single function for all calls would work until PyTorch has compiled it eight times: then

@@ -135,7 +135,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[TO_RUN].update(item.nodeid for item in session.items)
 
 
-class Worker(Protocol):
+class XdistWorker(Protocol):
     """A pytest-xdist worker, as the main process sees it."""
 
     @property
@@ -143,7 +143,7 @@ class Worker(Protocol):
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node: Worker, ids: Sequence[str]) -> None:
+def pytest_xdist_node_collection_finished(node: XdistWorker, ids: Sequence[str]) -> None:
     """Records the tests that an xdist worker has collected."""
     node.config.stash[TO_RUN].update(ids)
 

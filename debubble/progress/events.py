@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 VERSION = 1
 HEADER = b'{"debubble": "progress", "version": %d}\n' % VERSION
 
-Event = Mapping[str, object]
+ProgressEvent = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Standing:
     def state(self) -> str:
         return "solved" if self.solved else "begun" if self.begun else "new"
 
-    def after(self, event: Event) -> Standing:
+    def after(self, event: ProgressEvent) -> Standing:
         match event.get("kind"):
             case "attempt":
                 solved = self.solved or event.get("verdict") == "passed"
@@ -60,7 +60,7 @@ class Standing:
         return self
 
 
-def written(events: Iterable[Event]) -> bytes:
+def written(events: Iterable[ProgressEvent]) -> bytes:
     """Returns the lines of `events`; an event without a time gets the current time."""
     time = datetime.now(UTC).isoformat(timespec="seconds")
     lines = [
@@ -70,7 +70,7 @@ def written(events: Iterable[Event]) -> bytes:
     return "".join(lines).encode(errors="replace")
 
 
-def parsed(content: bytes, longest: int | None = None) -> Iterator[Event]:
+def parsed(content: bytes, longest: int | None = None) -> Iterator[ProgressEvent]:
     """Yields the events in a file's bytes, oldest first. A line that holds no event is skipped, as
     is one of more than `longest` bytes: a torn line, an empty one, the header, anything else."""
     for line in content.split(b"\n"):
@@ -80,7 +80,7 @@ def parsed(content: bytes, longest: int | None = None) -> Iterator[Event]:
                 yield event
 
 
-def parsed_line(line: bytes) -> Event:
+def parsed_line(line: bytes) -> ProgressEvent:
     """Returns the JSON object in a line of `progress.jsonl`, or {} if the line holds none."""
     try:
         found = json.loads(line.decode("utf-8-sig"))

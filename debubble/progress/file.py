@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .events import HEADER, VERSION, Event, Standing, parsed, version_of, written
+from .events import HEADER, VERSION, ProgressEvent, Standing, parsed, version_of, written
 from .thinning import thinned
 
 NAME = "progress.jsonl"
@@ -39,7 +39,7 @@ class ProgressFile:
     def __init__(self, path: Path, shown_path: str | None = None) -> None:
         self.path, self.shown_path = path, shown_path or str(path)
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[ProgressEvent]:
         """Returns the events, oldest first: an empty list if there is no file. Raises ProgressError
         if the file can't be read or is of a newer version."""
         try:
@@ -61,7 +61,7 @@ class ProgressFile:
                 standings[name] = standings.get(name, Standing()).after(event)
         return standings
 
-    def add(self, events: Iterable[Event]) -> None:
+    def add(self, events: Iterable[ProgressEvent]) -> None:
         """Appends events, in a new file if there is none. Raises OSError if that is not possible
         and ProgressError as `events()` does; the file is unchanged then."""
         lines = written(events)

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 
-class _Calls(threading.local):
+class _RunningCalls(threading.local):
     running: tuple[object, tuple, dict] | None = None
     """The outermost call of this thread: function, arguments, keyword arguments."""
 
 
-CALLS = _Calls()
+CALLS = _RunningCalls()
 """The running call of each thread, set by the code that watches PyTorch's functions, and reset when
 the call ends."""
 

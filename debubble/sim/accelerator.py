@@ -20,7 +20,7 @@ from .clock.cost import CostModel
 from .clock.device import SimDevice
 from .clock.graph import SimGraph
 from .clock.streams import SimEvent, SimStream
-from .flex.flex_attention import FlexAttention
+from .flex.flex_attention import SimFlexAttention
 from .kernels.address_copies import AddressCopies
 from .kernels.launches import Launches
 from .memory import pinning
@@ -43,7 +43,7 @@ class SimAccelerator:
             torch.set_num_threads(1)
         self._device = SimDevice(cost or CostModel.load())
         self._dispatcher = backend.register(self._device)
-        self._flex_attention = FlexAttention(self._device)
+        self._flex_attention = SimFlexAttention(self._device)
         self._addresses = AddressMap()
         self._copies = AddressCopies(self._device, self._addresses)
         self._launches = Launches(self._device, self._addresses)

@@ -16,7 +16,7 @@ SHADES = {"−": "#fbe3e0", "+": "#dff2e3"}
 STYLE = "white-space: pre; font-family: monospace; text-align: left; vertical-align: top; "
 
 
-class Row(NamedTuple):
+class CodeRow(NamedTuple):
     """A row of two versions side by side: the line of each, None where a version has no such line.
     `kind` is difflib's: "equal", "replace", "delete" or "insert"."""
 
@@ -35,7 +35,7 @@ class SideBySide:
     names: tuple[str, str] = ("before", "after")
 
     @property
-    def parts(self) -> list[list[Row]]:
+    def parts(self) -> list[list[CodeRow]]:
         """The changes in order, each with a few lines around it."""
         before, after = self.before.splitlines(), self.after.splitlines()
         matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
@@ -74,18 +74,18 @@ class SideBySide:
 
 def rows_of(
     code: tuple[str, int, int, int, int], before: Sequence[str], after: Sequence[str]
-) -> Iterator[Row]:
+) -> Iterator[CodeRow]:
     kind, first, last, from_, to = code
     old, new = before[first:last], after[from_:to]
     for number in range(max(len(old), len(new))):
-        yield Row(
+        yield CodeRow(
             kind,
             old[number] if number < len(old) else None,
             new[number] if number < len(new) else None,
         )
 
 
-def html_row(row: Row) -> str:
+def html_row(row: CodeRow) -> str:
     cells = []
     for mark, line in zip(MARKS[row.kind], (row.before, row.after), strict=True):
         shade = f"background: {SHADES[mark]}" if mark and line is not None else ""

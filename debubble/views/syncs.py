@@ -23,7 +23,7 @@ WIDTH = 160
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownFinding:
     """A row of the table: the sum of the findings that look alike, and the lines below it."""
 
     finding: Finding
@@ -112,14 +112,14 @@ def table(
     return headings, rows
 
 
-def folded(findings: Sequence[Finding], stack: bool, advice: bool) -> list[Shown]:
+def folded(findings: Sequence[Finding], stack: bool, advice: bool) -> list[ShownFinding]:
     """Returns the table's rows: findings that look alike are added up in one row. A line is shown
     with its path if another file of that name has the same line."""
     files: defaultdict[str, set[str]] = defaultdict(set)
     for finding in findings:
         if finding.source is not None:
             files[str(finding.source)].add(finding.source.file)
-    found: dict[tuple, Shown] = {}
+    found: dict[tuple, ShownFinding] = {}
     for finding in findings:
         source = finding.source
         line = str(source or "(no line known)")
@@ -129,7 +129,7 @@ def folded(findings: Sequence[Finding], stack: bool, advice: bool) -> list[Shown
         key = (finding.kind, finding.thread, line, below)
         known = found.get(key)
         both = finding if known is None else _sum_of(known.finding, finding)
-        found[key] = Shown(both, printable(line), below)
+        found[key] = ShownFinding(both, printable(line), below)
     return [*found.values()]
 
 

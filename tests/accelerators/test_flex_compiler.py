@@ -12,7 +12,7 @@ import torch
 
 from debubble.accelerator import CaptureError
 from debubble.contract.flex.flex_call import FlexCall
-from debubble.cuda.flex_attention import FlexAttention
+from debubble.cuda.flex_attention import CudaFlexAttention
 from debubble.cuda.guard.watch import SyncWatch
 from debubble.cuda.trace.marks import Marks
 
@@ -27,7 +27,7 @@ class Compiler:
 
     def __init__(self) -> None:
         self.capturing = False
-        self.flex_attention = FlexAttention(lambda: self.capturing, "eager", "cpu")
+        self.flex_attention = CudaFlexAttention(lambda: self.capturing, "eager", "cpu")
 
     def attend(self, batch: PagedBatch, mask_mod=None, scale=None) -> torch.Tensor:
         block_mask = batch.block_mask(mask_mod)

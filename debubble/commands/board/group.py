@@ -16,7 +16,7 @@ from pathlib import Path
 from debubble.exercises.kata_files.catalogue import Kata
 from debubble.progress import NAME
 
-from .learner import Learner
+from .learner import Participant
 from .safe_file import Read, Version, read
 
 MOST_LEARNERS = 1_000
@@ -54,7 +54,7 @@ class Seat:
 
     parts: tuple[str, ...]
     version: Version
-    learner: Learner
+    learner: Participant
     is_cut: bool
 
 
@@ -89,7 +89,7 @@ class Group:
             known = seat.version if seat and seat.parts == parts else None
             found = read(member.folder, parts, known, member.owner)
             if isinstance(found, Read):
-                learner = Learner.of(found.content, self.names, now)
+                learner = Participant.of(found.content, self.names, now)
                 self.seats[member.name] = Seat(parts, found.version, learner, found.is_cut)
             if found:
                 return
@@ -165,7 +165,7 @@ class Group:
 
 
 def predictions(
-    learners: Iterable[Learner], revealed: Mapping[str, str], *, teaches: bool
+    learners: Iterable[Participant], revealed: Mapping[str, str], *, teaches: bool
 ) -> list[dict[str, object]]:
     """Returns each of the most answered questions with a count of each answer, in the chapters'
     order. For learners the counts are left out until the question is in `revealed`."""

@@ -11,7 +11,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from debubble.progress import Event, Standing, parsed
+from debubble.progress import ProgressEvent, Standing, parsed
 
 LONGEST_LINE = 20_000
 LONGEST_TEXT = 120
@@ -20,7 +20,7 @@ MOST_PREDICTIONS = 500
 
 
 @dataclass
-class Learner:
+class Participant:
     standings: dict[str, Standing] = field(default_factory=dict)
     begun: dict[str, float] = field(default_factory=dict)
     """The time at which each kata was begun or first tried, in seconds since 1970."""
@@ -35,13 +35,13 @@ class Learner:
     """The name that the learner chose to show on the board; "" until they choose one."""
 
     @classmethod
-    def of(cls, content: bytes, katas: Container[str], now: float) -> Learner:
+    def of(cls, content: bytes, katas: Container[str], now: float) -> Participant:
         learner = cls()
         for event in parsed(content, LONGEST_LINE):
             learner.hear(event, katas, now)
         return learner
 
-    def hear(self, event: Event, katas: Container[str], now: float) -> None:
+    def hear(self, event: ProgressEvent, katas: Container[str], now: float) -> None:
         time = _seconds(event.get("time"), now)
         self.last = max(self.last, time)
         kind, kata = event.get("kind"), event.get("kata")
@@ -61,7 +61,7 @@ class Learner:
                 self.solved.setdefault(kata, time)
             self.current = None if standing.solved else kata
 
-    def _predict(self, event: Event) -> None:
+    def _predict(self, event: ProgressEvent) -> None:
         question = plain(event.get("cell"), LONGEST_TEXT)
         said = plain(event.get("value"), LONGEST_TEXT)
         key = (plain(event.get("chapter"), 4), question)

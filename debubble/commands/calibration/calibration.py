@@ -15,7 +15,7 @@ from debubble.sim.clock.cost import CostModel
 
 from .kernels import copy_words, many_arguments, matrix_product
 from .model import Model
-from .pieces import Pieces, cliff
+from .pieces import TimedPieces, cliff
 
 REPEATS = 40
 """Number of calls in one timed loop: fewer launches than a device queues before the host has to
@@ -85,11 +85,11 @@ def calibrate(accelerator: Accelerator) -> Iterator[tuple[str, float]]:
     yield "pageable_bandwidth", BIG / bench.host(lambda: big.copy_(plain), repeats=5)
     yield "d2h_bandwidth", BIG / bench.duration(lambda: host.copy_(big, non_blocking=True), "copy")
     yield "link_bandwidth", BIG / bench.reading(host)
-    yield from small_copies(Pieces(accelerator, host, big))
+    yield from small_copies(TimedPieces(accelerator, host, big))
     yield from bench.arithmetic()
 
 
-def small_copies(pieces: Pieces) -> Iterator[tuple[str, float]]:
+def small_copies(pieces: TimedPieces) -> Iterator[tuple[str, float]]:
     host = pieces.host_us_by_size()
     size = cliff(host)
     yield "batch_cliff_bytes", size

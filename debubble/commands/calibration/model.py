@@ -47,7 +47,7 @@ class Model(nn.Module):
         """Returns the host microseconds that one step of the model would take if each call cost as
         much as in a loop: `op` for an operator, `launch`, `gemm` and `triton` on top for each kind
         of kernel."""
-        with _Calls() as calls:
+        with _CallCounter() as calls:
             self()
         launches = calls.launches * (op + launch) + calls.products * gemm
         return calls.views * op + launches + LAYERS * (op + triton)
@@ -107,7 +107,7 @@ class Normalisation(nn.Module):
         return F.normalize(hidden, dim=-1) * hidden.shape[-1] ** 0.5
 
 
-class _Calls(TorchDispatchMode):
+class _CallCounter(TorchDispatchMode):
     """A counter of the operators that run in its block: views, launches, and matrix products among
     these, as sim's cost model tells them apart."""
 

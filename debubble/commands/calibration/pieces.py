@@ -21,7 +21,7 @@ first one moves."""
 ROUNDS = 15
 
 
-class Pieces:
+class TimedPieces:
     """A source of timed uploads of many small pieces, which lie far apart: from `host`, pinned
     uint8 [n], to `device`, uint8 [n].
 

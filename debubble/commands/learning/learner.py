@@ -18,7 +18,7 @@ from debubble.exercises.kata_files.catalogue import (
 )
 from debubble.exercises.kata_files.progress import Progress
 from debubble.exercises.kata_files.workspace import Workspace
-from debubble.progress import Event, Standing
+from debubble.progress import ProgressEvent, Standing
 
 NEAREST = 3
 """The number of names that are suggested for an unknown one."""
@@ -38,7 +38,7 @@ class Learner:
         return self.catalogue.katas
 
     @cached_property
-    def events(self) -> list[Event]:
+    def events(self) -> list[ProgressEvent]:
         """The events in the learner's `progress.jsonl`. Prints a sentence, and is empty, if they
         can't be read."""
         try:

@@ -34,7 +34,7 @@ class SyncWatch:
     operators."""
 
     def __init__(self) -> None:
-        self._modes = (_Operators(), _Hidden())
+        self._modes = (_WatchedOperators(), _Hidden())
 
     def __enter__(self) -> SyncWatch:
         for mode in self._modes:
@@ -46,7 +46,7 @@ class SyncWatch:
             mode.__exit__(*exception)
 
 
-class _Operators(TorchDispatchMode):
+class _WatchedOperators(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if syncs_are_forbidden():

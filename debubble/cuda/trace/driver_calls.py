@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from .marks import COPY, FAILED
 
 if TYPE_CHECKING:
-    from .kineto_rows import Row
+    from .kineto_rows import KinetoRow
 
 HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
 
 
-def unrecorded_copy_calls(rows: list[Row]) -> list[Row]:
+def unrecorded_copy_calls(rows: list[KinetoRow]) -> list[KinetoRow]:
     """Returns a row of a host call for each copy by the driver that Kineto left out, made from the
     copy's mark; its correlation is that of the copy on the device.
 
@@ -34,7 +34,7 @@ def unrecorded_copy_calls(rows: list[Row]) -> list[Row]:
     ]
 
 
-def _marks_of_copies(rows: list[Row], recorded_functions: set[str]) -> list[Row]:
+def _marks_of_copies(rows: list[KinetoRow], recorded_functions: set[str]) -> list[KinetoRow]:
     """Returns the marks of copies by the driver in order of time, without those of failed copies
     and those whose call Kineto recorded after all."""
     failures = [row for row in rows if row["name"] == FAILED]
@@ -48,10 +48,10 @@ def _marks_of_copies(rows: list[Row], recorded_functions: set[str]) -> list[Row]
     return sorted(marks, key=lambda row: row["ts"])
 
 
-def _function(mark: Row) -> str:
+def _function(mark: KinetoRow) -> str:
     return mark["name"].removeprefix(COPY)
 
 
-def _is_inside(row: Row, mark: Row) -> bool:
+def _is_inside(row: KinetoRow, mark: KinetoRow) -> bool:
     within = mark["ts"] <= row["ts"] <= mark["ts"] + mark["dur"]
     return within and row["tid"] == mark["tid"]

@@ -16,7 +16,7 @@ from .driver_calls import HOST_CATEGORIES, unrecorded_copy_calls
 from .marks import BEGIN, COPY, END, FAILED, PREFIX, UNMARKED, Mark, Marks
 
 if TYPE_CHECKING:
-    from .kineto_rows import Row, Trace
+    from .kineto_rows import KinetoRow, Trace
 
 DEFAULT_STREAM = 7
 """CUPTI's number of the legacy default stream."""
@@ -95,7 +95,7 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
     return events
 
 
-def _is_on_host_or_device(row: Row) -> bool:
+def _is_on_host_or_device(row: KinetoRow) -> bool:
     """Returns True for a row that is a stretch of time on the host or the device. Annotations have
     two rows: one where the host made them, and a shadow on the device, which is left out."""
     return row.get("ph") == "X" and row.get("cat") != "gpu_user_annotation"
@@ -106,7 +106,9 @@ def _is_a_line(name: str) -> bool:
     return name.startswith(PREFIX) and not name.startswith((BEGIN, END, COPY, FAILED))
 
 
-def _in_threads_of_their_operators(calls: list[Row], rows: list[Row]) -> list[Row]:
+def _in_threads_of_their_operators(
+    calls: list[KinetoRow], rows: list[KinetoRow]
+) -> list[KinetoRow]:
     """Returns the rows of CUDA calls with corrected threads. The trace names the thread of a CUDA
     call by an address that a later thread may get as well; for the operator that makes the call it
     names the thread itself."""
@@ -123,15 +125,15 @@ def _in_threads_of_their_operators(calls: list[Row], rows: list[Row]) -> list[Ro
 class _Spans:
     """The rows of a trace by thread, in which to find the innermost row that contains a call."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows: dict[int, list[Row]] = defaultdict(list)
+    def __init__(self, rows: Iterable[KinetoRow]) -> None:
+        self._rows: dict[int, list[KinetoRow]] = defaultdict(list)
         for row in rows:
             self._rows[row["tid"]].append(row)
         for per_thread in self._rows.values():
             per_thread.sort(key=lambda row: row["ts"])
         self._starts = {tid: [row["ts"] for row in per] for tid, per in self._rows.items()}
 
-    def find(self, call: Row, thread: int | None = None) -> Row | None:
+    def find(self, call: KinetoRow, thread: int | None = None) -> KinetoRow | None:
         """Returns the innermost row in which the call began, in the call's own thread or in
         `thread`; None if there is none."""
         thread = call["tid"] if thread is None else thread
@@ -142,7 +144,7 @@ class _Spans:
                 return row
         return None
 
-    def name(self, call: Row) -> str | None:
+    def name(self, call: KinetoRow) -> str | None:
         found = self.find(call)
         return found["name"].removeprefix("aten::") if found else None
 
@@ -150,7 +152,7 @@ class _Spans:
 MAX_NESTING = 64
 
 
-def _bounds(rows: list[Row]) -> tuple[float, float]:
+def _bounds(rows: list[KinetoRow]) -> tuple[float, float]:
     """Returns the times at which the learner's part begins and ends. Events outside, such as the
     profiler's own final wait, are left out."""
     begin = [row["ts"] + row["dur"] for row in rows if row["name"] == BEGIN]
@@ -174,7 +176,7 @@ def _of_work(asked: _AskedFor) -> _AskedFor:
     return {**asked, "source": source and source.outside_pytorch, "call": None}
 
 
-def _asked_for(lines: _Spans, marks: Marks, call: Row) -> _AskedFor:
+def _asked_for(lines: _Spans, marks: Marks, call: KinetoRow) -> _AskedFor:
     """Returns which code caused a call. Work of autograd in a thread of its own belongs to the line
     that waits for it."""
     thread = marks.thread(call["tid"])
@@ -206,7 +208,7 @@ def _copy_kind(name: str) -> CopyKind | None:
     return "d2d" if "DtoD" in name else None
 
 
-def _lanes(rows: list[Row]) -> dict[int, str]:
+def _lanes(rows: list[KinetoRow]) -> dict[int, str]:
     """Returns the timeline's lane of each CUPTI stream number: "stream 0" is the default stream,
     and the others are numbered in the order of their first work."""
     seen = dict.fromkeys(row["args"]["stream"] for row in rows)

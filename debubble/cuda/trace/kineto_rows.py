@@ -11,7 +11,7 @@ Arguments = TypedDict(
 that it starts; `External id` is the same for an operator and for its calls."""
 
 
-class Row(TypedDict):
+class KinetoRow(TypedDict):
     """A row of the trace, a stretch of time: its start `ts` and its duration `dur` are in
     microseconds; `tid` is the thread of a host row. Rows with a `cat` have `args`."""
 
@@ -25,4 +25,4 @@ class Row(TypedDict):
 
 
 class Trace(TypedDict):
-    traceEvents: list[Row]
+    traceEvents: list[KinetoRow]

@@ -70,7 +70,7 @@ class Marks:
         self._threads[threading.get_native_id()] = name_of(threading.current_thread())
         _recording.marks = self
         try:
-            with _Calls(self):
+            with _MarkedCalls(self):
                 yield
         finally:
             _recording.marks = outer
@@ -121,7 +121,7 @@ class Marks:
         return self._recorder
 
 
-class _Calls(TorchFunctionMode):
+class _MarkedCalls(TorchFunctionMode):
     """The PyTorch mode that wraps each PyTorch call of one thread in an annotation of its line."""
 
     def __init__(self, marks: Marks) -> None:
@@ -179,6 +179,6 @@ def hooks_marked() -> Iterator[None]:
     the modes that are on when a pass begins to the threads in which hooks run, but
     `Tensor.backward` begins the pass with this mode disabled."""
     marks = getattr(_recording, "marks", None)
-    is_on = any(isinstance(mode, _Calls) for mode in get_current_function_mode_stack())
-    with _Calls(marks) if marks and not is_on else nullcontext():
+    is_on = any(isinstance(mode, _MarkedCalls) for mode in get_current_function_mode_stack())
+    with _MarkedCalls(marks) if marks and not is_on else nullcontext():
         yield

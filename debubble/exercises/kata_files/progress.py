@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from debubble.progress import Event, ProgressError, ProgressFile, Standing
+from debubble.progress import ProgressError, ProgressEvent, ProgressFile, Standing
 
 from .catalogue import Kata, WorkshopError
 from .workspace import Workspace, cannot_write
@@ -23,7 +23,7 @@ class Progress:
         shown = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path
         self.file = ProgressFile(self.path, str(shown))
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[ProgressEvent]:
         """Returns the events, oldest first."""
         try:
             return self.file.events()

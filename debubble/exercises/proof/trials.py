@@ -18,7 +18,7 @@ from ..running.under_test import Implementation, Implementations
 
 
 @dataclass
-class Outcome:
+class TestOutcome:
     """The result of one test on one implementation."""
 
     test: str
@@ -36,7 +36,7 @@ class Outcome:
 @dataclass
 class Trial:
     implementation: Implementation
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[TestOutcome] = field(default_factory=list)
 
 
 class CannotRun(Exception):
@@ -114,7 +114,7 @@ class _Runner:
         if report.when != "call" and report.passed:
             return
         trial, test = self.tests[report.nodeid]
-        outcome = Outcome(test, report.passed, report.skipped)
+        outcome = TestOutcome(test, report.passed, report.skipped)
         if report.failed:
             outcome.text = str(report.longrepr)
             outcome.taught = isinstance(report.longrepr, FailureText) and report.longrepr.taught

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..running.processes.environment import process_environment
 from ..running.under_test import Implementation
 from .trials import CannotRun, Trial
-from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request
+from .trials_messages import ANSWER, NOTES, REQUEST, Answer, TrialRequest
 from .watchdog import LONGEST_TEST, how_it_ended
 
 SERVER = "debubble.exercises.proof.trials_server"
@@ -30,7 +30,7 @@ class TrialsProcesses:
         hangs, or is killed."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            request = Request(implementations, device, LONGEST_TEST)
+            request = TrialRequest(implementations, device, LONGEST_TEST)
             (folder / REQUEST).write_bytes(pickle.dumps(request))
             self._run([sys.executable, "-m", SERVER, name])
             if not (folder / ANSWER).is_file():

@@ -11,7 +11,7 @@ REQUEST, ANSWER, NOTES = "request.pickle", "answer.pickle", "notes.txt"
 """Files in the folder of a process: two pickles, and the watchdog's notes."""
 
 
-class Request(NamedTuple):
+class TrialRequest(NamedTuple):
     implementations: list[Implementation]
     device: str
     longest_test: float

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 from .trials import CannotRun, run_trials
-from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request
+from .trials_messages import ANSWER, NOTES, REQUEST, Answer, TrialRequest
 from .watchdog import Watchdog
 
 
 def main(folder: Path) -> None:
-    request: Request = pickle.loads((folder / REQUEST).read_bytes())
+    request: TrialRequest = pickle.loads((folder / REQUEST).read_bytes())
     watchdog = Watchdog(folder / NOTES, request.longest_test)
     nobody_looks_on = lambda trial: None
     try:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..kata_files.attempts import WrongAttempt
-from .trials import Outcome, Trial
+from .trials import TestOutcome, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,6 @@ def _unforeseen(
     return ""
 
 
-def _first_lines(outcome: Outcome) -> str:
+def _first_lines(outcome: TestOutcome) -> str:
     """Returns the first two lines of the failure: what was expected, and what came instead."""
     return " ".join(outcome.text.splitlines()[:2]) or "without a word"

@@ -31,7 +31,7 @@ TRACED_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Summary:
+class FailureSummary:
     """The text of a failure in pytest's one-line list."""
 
     message: str
@@ -51,8 +51,8 @@ class FailureText(TerminalRepr):
     ran_too_long: bool = False
 
     @property
-    def reprcrash(self) -> Summary:
-        return Summary(self.text.splitlines()[0])
+    def reprcrash(self) -> FailureSummary:
+        return FailureSummary(self.text.splitlines()[0])
 
     def brief(self) -> FailureText:
         """Returns a short version for a text that has been printed before."""

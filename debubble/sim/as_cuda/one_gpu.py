@@ -38,11 +38,11 @@ def nccl_of_one() -> Iterator[tuple[object, dict[str, object]]]:
     from torch.distributed import distributed_c10d
 
     class ProcessGroupNCCL(torch.distributed.ProcessGroupGloo):
-        Options: Any = _Options
+        Options: Any = _NcclOptions
 
         def __init__(self, store: Any, rank: int, size: int, options: Any = None, **more: Any):
             _expect_one(size)
-            super().__init__(store, rank, size, timeout=(options or _Options())._timeout)
+            super().__init__(store, rank, size, timeout=(options or _NcclOptions())._timeout)
 
     begin = torch.distributed.init_process_group
 
@@ -71,7 +71,7 @@ def nccl_of_one() -> Iterator[tuple[object, dict[str, object]]]:
     yield torch.cuda.nccl, in_place_of(torch.cuda.nccl, {"version": lambda: NCCL_VERSION})
 
 
-class _Options:
+class _NcclOptions:
     """`ProcessGroupNCCL.Options`: takes any attribute, but only the timeout is used."""
 
     def __init__(self, is_high_priority_stream: bool = False) -> None:

@@ -60,7 +60,7 @@ class BackwardStreams:
     def around(self) -> Iterator[None]:
         """A context manager for the thread that calls a backward pass: the pass begins on the
         thread's current stream, which at the end waits for the last stream of the pass."""
-        running, caller = backward_pass.current(), self._current_stream()
+        running, caller = backward_pass.running_pass(), self._current_stream()
         if running is None:
             yield
             return
@@ -74,7 +74,7 @@ class BackwardStreams:
     def current(self) -> SimStream:
         """Returns the stream on which the autograd node that runs now was made, once that stream
         waits for the pass's last one. Returns the default stream outside of a pass."""
-        running = backward_pass.current()
+        running = backward_pass.running_pass()
         last = self._last.get(running) if running is not None else None
         if running is None or last is None or running.thread == threading.get_ident():
             return self._default

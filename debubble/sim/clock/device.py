@@ -14,10 +14,10 @@ import torch
 
 from debubble.contract.backward_pass import (
     UNDER_WAY,
-    current,
     learners_line,
     next_node,
     note_forward,
+    running_pass,
     waiting_line,
     with_forward,
 )
@@ -106,7 +106,7 @@ class SimDevice:
     def wait_for_lock(self) -> None:
         """Acquires the lock. Raises RuntimeError if its holder is a launch that waits for this
         thread: the launched function runs a backward pass."""
-        running = current()
+        running = running_pass()
         while running is not None:
             if running.thread == self._launching:
                 raise RuntimeError(

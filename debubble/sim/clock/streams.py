@@ -9,7 +9,7 @@ from debubble.contract.protocol import Event, Stream
 from .cost import CostModel
 
 
-class Device(Protocol):
+class StreamOwner(Protocol):
     """The part of a simulated device that streams and events use: its host clock, current streams
     and lanes."""
 
@@ -32,7 +32,7 @@ class SimStream:
     here from now on, because this stream has waited for an event recorded after them.
     """
 
-    def __init__(self, device: Device, number: int) -> None:
+    def __init__(self, device: StreamOwner, number: int) -> None:
         self.sim = device
         self.number = number
         self.free_at = 0.0
@@ -96,7 +96,7 @@ class SimStream:
 class SimEvent:
     """An event in a stream: `at` is when the work before it ends, in modelled microseconds."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: StreamOwner) -> None:
         self.sim = device
         self.recorded = False
         self.at = 0.0

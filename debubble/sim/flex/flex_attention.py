@@ -36,7 +36,7 @@ SCORES_AT_ONCE = 1 << 22
 """The most elements of the score matrix that are computed at once."""
 
 
-class FlexAttention:
+class SimFlexAttention:
     """FlexAttention on one simulated device: computes each call, and counts the compilations that a
     GPU would need."""
 

@@ -41,7 +41,7 @@ def run_kernel(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, 
     copy_context().run(run_launched)
 
 
-class _Options:
+class _InterpreterOptions:
     """Options of Triton's interpreter that check `tl.device_assert` in a launch on sim, but not in
     a direct call of a kernel."""
 
@@ -106,8 +106,8 @@ def check_runs() -> None:
 
     # If Ctrl-C hits one of these lines, all of them run again.
     builder = interpreter.interpreter_builder
-    if not isinstance(builder.options, _Options):
-        builder.options = _Options(builder.options)
+    if not isinstance(builder.options, _InterpreterOptions):
+        builder.options = _InterpreterOptions(builder.options)
     if not isinstance(private.interpreter.value, Checked):
         private.interpreter.value = Checked(private.interpreter.value)
     if not hasattr(run_grid, "__wrapped__"):

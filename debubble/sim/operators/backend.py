@@ -71,7 +71,7 @@ class _DeviceGuard(DeviceGuard):
         try:
             _fails_if_an_error_is_pending()
         except SystemError as error:
-            running = backward_pass.current()
+            running = backward_pass.running_pass()
             if running is not None:
                 running.lost = error.__cause__
         return _PRIVATE_USE_1

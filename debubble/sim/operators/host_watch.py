@@ -35,7 +35,7 @@ def watching(device: SimDevice) -> Iterator[None]:
     line."""
 
     def enter() -> AbstractContextManager[object]:
-        watched = any(type(mode) is _Operators for mode in _modes())
+        watched = any(type(mode) is _HostOperators for mode in _modes())
         return nullcontext() if watched else HostWatch(device)
 
     with into_threads(enter), enter():
@@ -47,7 +47,7 @@ class HostWatch:
     one for reads that are no operator, such as `tolist`."""
 
     def __init__(self, device: SimDevice) -> None:
-        self._modes = (_Operators(device), _Reads(device))
+        self._modes = (_HostOperators(device), _Reads(device))
 
     def __enter__(self) -> HostWatch:
         for mode in self._modes:
@@ -59,7 +59,7 @@ class HostWatch:
             mode.__exit__(*exception)
 
 
-class _Operators(TorchDispatchMode):
+class _HostOperators(TorchDispatchMode):
     def __init__(self, device: SimDevice) -> None:
         super().__init__()
         self.device = device
@@ -102,7 +102,7 @@ def _is_upload(func: Any, kwargs: dict | None) -> bool:
 def modes_are_on() -> bool:
     """Returns True if this thread has a dispatch mode other than sim's own, which ignores operators
     on the device."""
-    return any(type(mode) is not _Operators for mode in _modes())
+    return any(type(mode) is not _HostOperators for mode in _modes())
 
 
 def _modes() -> list[Any]:

@@ -32,7 +32,7 @@ PATIENCE = 300.0
 kernels."""
 
 
-class Shown(NamedTuple):
+class ShownRun(NamedTuple):
     settings: Settings
     run: Run
 
@@ -62,8 +62,8 @@ class Dashboard(ipywidgets.VBox):
         self._choices = Choices(toggles, sliders)
         settings = self._start = self._choices.settings(*start)
         self._runs = LastWanted(run, jobs or shared_worker(), settings)
-        self._after = Shown(settings, self._runs.wait(PATIENCE))
-        self._before: Shown | None = None
+        self._after = ShownRun(settings, self._runs.wait(PATIENCE))
+        self._before: ShownRun | None = None
         self.toggles = {name: _checkbox(label) for name, label in toggles.items()}
         self.sliders = {
             name: Slider(name, values, values[0], getattr(values, "unit", ""))
@@ -144,7 +144,7 @@ class Dashboard(ipywidgets.VBox):
     def _redraw(self) -> None:
         runs = self._runs
         if runs.wanted in runs.kept and runs.wanted != self._after.settings:
-            self._before, self._after = self._after, Shown(runs.wanted, runs.kept[runs.wanted])
+            self._before, self._after = self._after, ShownRun(runs.wanted, runs.kept[runs.wanted])
             self.timeline.update(self._after.run.timeline, self._before.run.timeline)
             self.figures.update(self._after.run, self._before.run)
         if runs.failure is not None:

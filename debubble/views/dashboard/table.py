@@ -22,7 +22,7 @@ HEADINGS: Row = ("figure", "before", "after", "change")
 NONE = "–"
 
 
-class Group(TypedDict):
+class FigureGroup(TypedDict):
     """A part of the table of figures: rows with the columns of HEADINGS, and the heading above
     them, "" for none."""
 
@@ -46,7 +46,7 @@ class FigureTable(anywidget.AnyWidget):
         }
 
 
-def groups(after: Run, before: Run | None) -> list[Group]:
+def groups(after: Run, before: Run | None) -> list[FigureGroup]:
     parts = {
         "": _figures(after, before),
         "device idle, share of the time": _idle(after, before),

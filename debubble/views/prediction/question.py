@@ -32,7 +32,7 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AnswerText:
     """The answer to a question in words, and the reason for it."""
 
     answer: str
@@ -55,7 +55,7 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         self.question = question
         self.guess: Guess | None = None
         self.answer: Answer | None = None
-        self.outcome: Outcome | None = None
+        self.outcome: AnswerText | None = None
         self.watchers: list[Watcher] = []
         self._button = ipywidgets.Button(
             description="Commit", tooltip=f"Commit to your answer: {question}"
@@ -73,7 +73,7 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         """Shows the answer, and with it `because` (a sentence or two), as soon as the reader has
         committed, or at once if there is no reader. Text between backticks in it is set as code."""
         self.answer = answer
-        self.outcome = Outcome(self.answer_in_words(answer), because)
+        self.outcome = AnswerText(self.answer_in_words(answer), because)
         reveal = Reveal(self)
         self.watchers.append(reveal)
         self._update()

@@ -20,7 +20,7 @@ from ..time_limit import far_limit
 from ..under_test import Implementations, chosen_device
 from .environment import process_environment
 from .forked import TO_SET_UP
-from .messages import Done, Ended, Request, Setting
+from .messages import Done, Ended, Setting, TestRequest
 
 SERVER = "debubble.exercises.running.processes.server"
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
@@ -61,7 +61,7 @@ class OtherProcess:
         Raises RuntimeError when nothing could be run.
         """
         try:
-            self.connection.send(Request(nodeid, seconds))
+            self.connection.send(TestRequest(nodeid, seconds))
             while not isinstance(message := self._receive(seconds), Done):
                 yield message
         except (EOFError, ConnectionError) as error:

@@ -28,7 +28,7 @@ from debubble.private.pytest import forget_setup, run_test_protocol
 from ..instruments import Instruments
 from ..memory import leave_memory_to_others
 from ..time_limit import GRACE, far_limit
-from .messages import Done, Ended, Request
+from .messages import Done, Ended, TestRequest
 
 LIMIT = pytest.StashKey[float]()
 """Seconds of CPU time for the call of a test that runs in a fork, 0 for no limit."""
@@ -109,7 +109,7 @@ class ForkedProcess:
         it; no other test can run after that. Raises RuntimeError if the fork sends no message for
         too long."""
         try:
-            self.connection.send(Request(nodeid, seconds))
+            self.connection.send(TestRequest(nodeid, seconds))
             while not isinstance(message := self._receive(seconds), Done):
                 yield message
             # On CUDA this process must import nothing that could initialize CUDA.
@@ -202,7 +202,7 @@ def _serve(session: pytest.Session, fork: _Fork, on_sim: bool) -> NoReturn:
         session.config.pluginmanager.register(fork)
         items = {item.nodeid: item for item in session.items}
         while True:
-            request: Request = fork.connection.recv()
+            request: TestRequest = fork.connection.recv()
             before = {*sys.modules}
             item = items[request.nodeid]
             item.stash[LIMIT] = request.seconds

@@ -18,7 +18,7 @@ class Setting(NamedTuple):
     plugins: Sequence[object]
 
 
-class Request(NamedTuple):
+class TestRequest(NamedTuple):
     nodeid: str
     seconds: float
     """Seconds of CPU time for the test's call; 0 means no limit."""

@@ -14,7 +14,7 @@ import pytest
 
 from ... import plugin
 from .forked import ForkedProcess, prepare
-from .messages import Done, Ended, Request, Setting
+from .messages import Done, Ended, Setting, TestRequest
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ class _Server:
         on_sim = self.setting.device == "sim"
         try:
             while True:
-                request: Request = self.connection.recv()
+                request: TestRequest = self.connection.recv()
                 fork = fork or ForkedProcess(session, on_sim)
                 failed = False
                 for message in fork.run(*request):
