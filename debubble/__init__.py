@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from .before_triton import before_triton
 from .lazy import make_lazy
 from .timeline import Timeline
-from .views import showing
+from .views.showing import TimelineViews
 
 if TYPE_CHECKING:
     from .accelerator import accelerator, as_cuda
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 # Timelines lie below the views in the order of imports: here they learn which views draw them.
-Timeline.display = showing
+Timeline.display = TimelineViews()
 
 make_lazy(
     __name__,
