@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from .kata_files.catalogue import Catalogue, Kata
-from .running import own_process, run_text
-from .running.course import Course
-from .running.failure_text import FailureText, failure_text, refuse_outcome_of_code
-from .running.processes.forked import LIMIT, THEIRS, prepare
-from .running.time_limit import SECONDS, time_limit
-from .running.under_test import (
+from ..kata_files.catalogue import Catalogue, Kata
+from ..running import own_process, run_text
+from ..running.course import Course
+from ..running.failure_text import FailureText, failure_text, refuse_outcome_of_code
+from ..running.processes.forked import LIMIT, THEIRS, prepare
+from ..running.time_limit import SECONDS, time_limit
+from ..running.under_test import (
     Implementation,
     KataCode,
     chosen_accelerator,
@@ -186,8 +186,8 @@ def kata(request: pytest.FixtureRequest) -> Iterator[KataCode]:
     if "accelerator" not in request.fixturenames:
         yield code
         return
-    from .teaching.keeping import must_not_keep
-    from .teaching.polling import polling_is_refused
+    from ..teaching.keeping import must_not_keep
+    from ..teaching.polling import polling_is_refused
 
     with polling_is_refused(request.getfixturevalue("accelerator")):
         yield code
