@@ -55,10 +55,10 @@ class SimAccelerator:
         return f"sim, modelled on {self._device.cost.gpu}"
 
     def stream(self) -> SimStream:
-        return self._device.new_stream()
+        return self._device.streams.new()
 
     def current_stream(self) -> SimStream:
-        return self._device.current_stream()
+        return self._device.streams.current()
 
     def event(self) -> SimEvent:
         return SimEvent(self._device)

@@ -23,7 +23,7 @@ class Watching(TorchDispatchMode):
 def doing(accelerator, call):
     """Returns (result of the call, (modelled time of the host, modelled time until the stream is
     done, number of kernels))."""
-    device, stream = accelerator._device, accelerator._device.current_stream()
+    device, stream = accelerator._device, accelerator._device.streams.current()
     accelerator.synchronize()
     host, kernels = device.now, stream.submitted
     result = call()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +14,6 @@ import torch
 from debubble.contract.backward_pass import (
     UNDER_WAY,
     learners_line,
-    next_node,
     note_forward,
     running_pass,
     waiting_line,
@@ -28,7 +26,7 @@ from debubble.rules.action import Action
 from debubble.rules.calls import running_call
 from debubble.rules.composition import name_of
 from debubble.rules.refusal import refusal
-from debubble.timeline.event import HOST_LANE, CopyKind, Hazard
+from debubble.timeline.event import HOST_LANE, Hazard
 
 from ..memory import pinning
 from ..memory.access_log import Touch
@@ -38,29 +36,13 @@ from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.inflight import InFlight
 from ..memory.tape import Step, Tape
 from ..tensor import SimTensor
-from .backward_streams import BackwardStreams
-from .copy_engine import CopyEngine
 from .cost import CostModel
+from .device_streams import DeviceStreams
 from .handing_out import HandingOut
+from .launch_queue import LaunchQueue
 from .races import GraphUse, Races
 from .recorder import Recorder
 from .streams import SimStream
-
-LAUNCH_QUEUE = 1024
-"""The number of launches in a device's queue. When it is full, the host waits for the oldest launch
-to start."""
-
-
-class _OfThread(threading.local):
-    stream: SimStream | None = None
-    """The stream on which the thread queues work, or None if it chose none."""
-    first_node = 0
-    """The number of the first autograd node that the thread made after it chose that stream."""
-
-    def __init__(self) -> None:
-        self.outer: list[SimStream | None] = []
-        """The streams chosen before each of the enclosing `with stream:` blocks, the outermost
-        first."""
 
 
 class SimDevice:
@@ -79,16 +61,11 @@ class SimDevice:
         self.names_lines = False
         """True while races are looked for without a recording: each access then notes its source
         line."""
-        self._default_stream = SimStream(self, 0)
-        self._streams = [self._default_stream]
-        self._lanes = {0: 0}
-        self._local = _OfThread()
-        self.backward_streams = BackwardStreams(self.current_stream, self._default_stream)
+        self.streams = DeviceStreams(self)
         self._launching: int | None = None
         """The identifier of the thread that holds the lock for a launch, or None. The launched
         function may start a backward pass meanwhile."""
-        self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
-        self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
+        self._queue = LaunchQueue(cost)
         self.races = Races(self._report)
         self.handing_out = HandingOut(self.races.report)
 
@@ -115,64 +92,6 @@ class SimDevice:
                 )
             running = running.outer
         self.lock.acquire()
-
-    # Streams.
-
-    def new_stream(self) -> SimStream:
-        stream = SimStream(self, self.number_of_streams)
-        self.add_stream(stream)
-        return stream
-
-    @property
-    def number_of_streams(self) -> int:
-        return len(self._streams)
-
-    def add_stream(self, stream: SimStream) -> None:
-        """Adds a stream, whose number must be `number_of_streams`."""
-        self._streams.append(stream)
-
-    def stream_numbered(self, number: int) -> SimStream:
-        """Returns a stream by its number. Raises IndexError if there is none."""
-        return self._streams[number]
-
-    @property
-    def default_stream(self) -> SimStream:
-        return self._default_stream
-
-    def current_stream(self) -> SimStream:
-        chosen = self._local.stream
-        if chosen is None and UNDER_WAY and self.backward_streams.are_several:
-            return self.backward_streams.current()
-        return chosen or self._default_stream
-
-    def set_stream(self, stream: SimStream | None) -> None:
-        """Sets the calling thread's current stream. With None it is the default stream, or in a
-        backward pass the stream on which the running node was made."""
-        local = self._local
-        self.backward_streams.made_nodes(local.stream, local.first_node)
-        local.stream, local.first_node = stream, next_node()
-
-    def enter_stream(self, stream: SimStream) -> None:
-        self._local.outer.append(self._local.stream)
-        self.set_stream(stream)
-
-    def leave_stream(self) -> None:
-        """Makes the stream current again that was current before `enter_stream`."""
-        self.set_stream(self._local.outer.pop())
-
-    @contextmanager
-    def backward(self) -> Iterator[None]:
-        """A context manager for the thread that calls a backward pass: runs each gradient on the
-        stream of its forward operator."""
-        self.set_stream(self._local.stream)
-        with self.backward_streams.around():
-            yield
-
-    def lane_of(self, stream: int) -> str:
-        """Returns the lane of the stream with this number, such as "stream 1". In each recording
-        lanes are counted in the order of the streams' first work, as on CUDA, so that two
-        recordings can be compared."""
-        return f"stream {self._lanes.setdefault(stream, len(self._lanes))}"
 
     # The host.
 
@@ -208,8 +127,10 @@ class SimDevice:
         self.races.host_sees(seen)
 
     def synchronize(self) -> None:
-        until = max(stream.free_at for stream in self._streams)
-        self.host_waits("device synchronize", until, {s.number: s.submitted for s in self._streams})
+        until = max(stream.free_at for stream in self.streams.all)
+        self.host_waits(
+            "device synchronize", until, {s.number: s.submitted for s in self.streams.all}
+        )
 
     @property
     def rules_out_waits(self) -> bool:
@@ -245,7 +166,7 @@ class SimDevice:
         `whole` is True if the actions touch all elements of `reads` and `writes`. `chosen` is the
         part of one of these tensors that they touch; then they touch all elements of the other
         tensors."""
-        stream = self.current_stream()
+        stream = self.streams.current()
         source = self.source()
         for action in actions:
             if action.kind == "kernel" and self.recorder is None:
@@ -268,7 +189,7 @@ class SimDevice:
         launch = self.note(
             "graph_launch", "graph launch", HOST_LANE, start, self.now - start, source
         )
-        stream = self.current_stream()
+        stream = self.streams.current()
         self.races.by_replay(stream, source, uses, sum([len(step.actions) for step in steps]))
         for step in steps:
             try:
@@ -296,9 +217,7 @@ class SimDevice:
 
     def _submit(self, action: Action, stream: SimStream, source: SourceLine | None) -> None:
         start = self.now
-        if len(self._starts) == LAUNCH_QUEUE:
-            self.now = max(self.now, self._starts[0])
-        self.now += self.cost.call(action)
+        self.now = self._queue.has_room_at(self.now) + self.cost.call(action)
         asked_by = {}
         if action.kind == "copy" and self.recorder is not None:
             source, asked_by = self.source(pytorch=True), self._asked_by()
@@ -311,32 +230,18 @@ class SimDevice:
             self._lengthen(launch, self.now - start)
 
     def _launch_unseen(self, action: Action, stream: SimStream) -> None:
-        """Queues a kernel as `_submit` does, but outside a recording, where nothing is noted, in
-        half the time."""
-        cost, starts = self.cost, self._starts
-        if len(starts) == LAUNCH_QUEUE:
-            self.now = max(self.now, starts[0])
-        self.now += cost.call(action)
-        start = max(self.now + cost.start_latency_us, stream.free_at + cost.gap_us)
-        stream.free_at = start + cost.duration(action)
-        stream.submitted += 1
-        starts.append(start)
+        """Queues a kernel as `_submit` does, but outside a recording, where nothing is noted."""
+        self.now = self._queue.has_room_at(self.now) + self.cost.call(action)
+        self._queue.book(action, stream, self.now)
 
     def _schedule(
         self, action: Action, stream: SimStream, source: SourceLine | None, launch: int | None
     ) -> None:
-        start = max(self.now + self.cost.start_latency_us, stream.free_at + self.cost.gap_us)
-        duration = self.cost.duration(action)
-        engine = ENGINES.get(action.copy_kind)
-        if engine:
-            start = self._copy_engines[engine].book(start, duration, self.now)
-        stream.free_at = start + duration
-        stream.submitted += 1
-        self._starts.append(start)
+        start, duration = self._queue.book(action, stream, self.now)
         self.note(
             action.kind,
             action.name,
-            self.lane_of(stream.number),
+            self.streams.lane_of(stream.number),
             start,
             duration,
             source,
@@ -357,7 +262,7 @@ class SimDevice:
     def captures(self, step: Step) -> None:
         """Checks the step that was just captured for races with earlier steps, in the order of
         streams and events."""
-        stream = self.current_stream()
+        stream = self.streams.current()
         stream.submitted += 1
         self.races.in_capture(stream, step.source, step.inputs, step.chosen)
 
@@ -366,13 +271,13 @@ class SimDevice:
         or writes."""
         block = pinning.block_at(tensor.data_ptr())
         if block is not None and self.capturing is None:
-            self.races.by_copy(block, tensor, self.current_stream(), writes)
+            self.races.by_copy(block, tensor, self.streams.current(), writes)
 
     def touches_addresses(
         self, touches: list[Touch], blocks: list[Block], source: SourceLine | None
     ) -> None:
         """Checks the work queued last for races on these address ranges, which lie in `blocks`."""
-        self.races.by_address(self.current_stream(), source, touches, blocks)
+        self.races.by_address(self.streams.current(), source, touches, blocks)
 
     def blank(self, data: torch.Tensor) -> SimTensor:
         """Returns a tensor on sim whose data is `data`, uninitialized CPU memory. During a capture
@@ -397,11 +302,11 @@ class SimDevice:
         if self.capturing is None:
             block, stream, given_back = (
                 tensor.block,
-                self.current_stream(),
+                self.streams.current(),
                 self.handing_out.given_back,
             )
             block.owner, block.returns = stream.number, given_back
-            if len(self._streams) > 1:
+            if len(self.streams.all) > 1:
                 block.leaves = left = self.handing_out.left
                 if left:
                     self.races.lies_where(
@@ -434,7 +339,7 @@ class SimDevice:
             self.recorder is None
             and self.capturing is None
             and not self.names_lines
-            and len(self._streams) == 1
+            and len(self.streams.all) == 1
             and not self.in_flight.uploads
         ):
             return None
@@ -450,7 +355,7 @@ class SimDevice:
         """Lets the device finish its work, then returns a recorder that notes all later events."""
         self.hazards = []
         self._let_everything_finish()
-        self._lanes = {0: 0}
+        self.streams.start_lanes()
         self.recorder = Recorder(self.now, most_calls)
         return self.recorder
 
@@ -462,7 +367,7 @@ class SimDevice:
         return hazards
 
     def _let_everything_finish(self) -> None:
-        self.now = max([self.now, *(stream.free_at for stream in self._streams)])
+        self.now = max([self.now, *(stream.free_at for stream in self.streams.all)])
         self.handing_out.all_done()
         self.settle()
 
@@ -478,10 +383,3 @@ class SimDevice:
     def _lengthen(self, index: int | None, duration: float) -> None:
         if self.recorder is not None:
             self.recorder.lengthen(index, duration)
-
-
-ENGINES: dict[CopyKind | None, str] = {
-    "h2d_pinned": "in",
-    "h2d_pageable": "in",
-    "d2h": "out",
-}

@@ -79,7 +79,7 @@ class SimGraph:
         # Reported before the replay, because a replay on freed memory may raise halfway.
         self.device.hazards.extend(self._tape.hazards)
         self.device.hazards.extend(self._freed)
-        stream = self.device.current_stream()
+        stream = self.device.streams.current()
         stream.learn(self._launched)
         stream.free_at = max(stream.free_at, self._ends_at)
         try:

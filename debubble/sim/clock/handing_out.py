@@ -73,7 +73,7 @@ class HandingOut:
                 self.given_back.append(memory._replace(uses=uses))
 
     def _report(self, use: Access, stream: SimStream, source: SourceLine | None) -> None:
-        lane_of = stream.sim.lane_of
+        lane_of = stream.sim.streams.lane_of
         message = (
             f"{source} gets memory on {lane_of(stream.number)} that {lane_of(use.stream)} "
             f"still uses, at {use.source or 'an earlier line'}: the tensor there was dropped, and "

@@ -350,7 +350,7 @@ class Races:
         verb: str,
         why: str,
     ) -> None:
-        lane_of = stream.sim.lane_of
+        lane_of = stream.sim.streams.lane_of
         message = (
             f"{source} uses on {lane_of(stream.number)} what is {verb} on {lane_of(access.stream)} "
             f"by {access.source or 'earlier work'}, and {why}"

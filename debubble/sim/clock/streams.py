@@ -9,17 +9,23 @@ from debubble.contract.protocol import Event, Stream
 from .cost import CostModel
 
 
+class Streams(Protocol):
+    """The streams of a device, as far as one of them needs the others."""
+
+    def current(self) -> SimStream: ...
+    def enter(self, stream: SimStream) -> None: ...
+    def leave(self) -> None: ...
+    def lane_of(self, stream: int) -> str: ...
+
+
 class StreamOwner(Protocol):
-    """The part of a simulated device that streams and events use: its host clock, current streams
-    and lanes."""
+    """The part of a simulated device that streams and events use: its host clock and streams."""
 
     cost: CostModel
     now: float
 
-    def current_stream(self) -> SimStream: ...
-    def enter_stream(self, stream: SimStream) -> None: ...
-    def leave_stream(self) -> None: ...
-    def lane_of(self, stream: int) -> str: ...
+    @property
+    def streams(self) -> Streams: ...
     def host_works(self, microseconds: float) -> None: ...
     def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None: ...
     def host_sees(self, seen: dict[int, int]) -> None: ...
@@ -43,11 +49,11 @@ class SimStream:
         return f"<sim stream {self.number}>"
 
     def __enter__(self) -> SimStream:
-        self.sim.enter_stream(self)
+        self.sim.streams.enter(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.sim.leave_stream()
+        self.sim.streams.leave()
 
     def record_event(self, event: Event | None = None) -> Event:
         event = event or SimEvent(self.sim)
@@ -105,7 +111,7 @@ class SimEvent:
     def record(self, stream: Stream | None = None) -> None:
         """Records the event in `stream`, by default in the current stream. Raises TypeError for a
         stream that isn't sim's."""
-        stream = stream or self.sim.current_stream()
+        stream = stream or self.sim.streams.current()
         if not isinstance(stream, SimStream):
             raise TypeError(f"an event of sim is recorded in streams of sim, not in {stream!r}")
         self.sim.host_works(self.sim.cost.event_us)
@@ -114,7 +120,7 @@ class SimEvent:
         self.recorded, self.seen = True, stream.knowledge()
 
     def wait(self, stream: Stream | None = None) -> None:
-        (stream or self.sim.current_stream()).wait_event(self)
+        (stream or self.sim.streams.current()).wait_event(self)
 
     def synchronize(self) -> None:
         """Makes the host wait for the event. Returns at once if it was never recorded."""

@@ -37,7 +37,7 @@ class AddressCopies:
         check_pieces(sources, targets, sizes)
         if len(sizes) == 0:
             return
-        if self.device.current_stream().number == 0:
+        if self.device.streams.current().number == 0:
             raise RuntimeError(NEEDS_A_STREAM)
         self._queue(sources, targets, sizes, is_batch=True, any_order=any_order)
 

@@ -53,7 +53,7 @@ def register(device: SimDevice) -> Dispatcher:
     dlpack.install()
     data_parallel.install()
     unfused_flex.install()
-    backward_pass.install(device.backward)
+    backward_pass.install(device.streams.around_backward)
     _let_optimizers_take_foreach()
     return dispatcher
 

@@ -226,7 +226,7 @@ class Computation:
         of = args[0]
         if not isinstance(of, SimTensor):
             return None
-        if self.device.number_of_streams == 1 and of.block.log is None:
+        if len(self.device.streams.all) == 1 and of.block.log is None:
             return None
         name = self.name.partition(".")[0]
         return Chosen.by(name, of.block, cpu_args, bool(self.written_arguments))

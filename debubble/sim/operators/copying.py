@@ -78,7 +78,7 @@ class Copies:
             return
         if _reads_pinned(actions):
             # The device reads when its stream gets there, after the copies queued before.
-            device.settle(by=device.current_stream().free_at)
+            device.settle(by=device.streams.current().free_at)
         elif device.recorder is not None or device.names_lines:
             report_read(device, source)
         # The driver stages pageable bytes in memory of its own, which the host can't overwrite.

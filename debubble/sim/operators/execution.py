@@ -48,7 +48,7 @@ def execute(device: SimDevice, operation: Operation) -> Any:
     if device.capturing is not None:
         return _capture(device, device.capturing, operation)
     if operation.waits:
-        device.settle(by=device.current_stream().free_at)
+        device.settle(by=device.streams.current().free_at)
     journal = None
     if device.in_flight.uploads:
         journal = device.in_flight.will_write([t.data_on_cpu for t in operation.writes])

@@ -65,7 +65,7 @@ def cuda_names(accelerator: Accelerator, sim: SimDevice) -> dict[str, object]:
     """Returns the value of each name in `torch.cuda` while "cuda" means sim."""
     gpu, of = sim.cost.gpu, {"of": sim}
     stream: Any = type("Stream", (Stream,), of)
-    sim.default_stream.__class__ = stream
+    sim.streams.default.__class__ = stream
 
     def set_device(device: Any) -> None:
         check_index(index_of(device))
@@ -76,7 +76,7 @@ def cuda_names(accelerator: Accelerator, sim: SimDevice) -> dict[str, object]:
 
     def set_stream(stream: Any) -> None:
         if stream is not None:
-            sim.set_stream(stream)
+            sim.streams.set(stream)
 
     names: dict[str, object] = {
         "is_available": lambda: True,
@@ -100,8 +100,8 @@ def cuda_names(accelerator: Accelerator, sim: SimDevice) -> dict[str, object]:
         "get_stream_from_external": lambda data_ptr, device=None: _external(sim, data_ptr, device),
         "StreamContext": type("StreamContext", (StreamContext,), {}),
         "stream": StreamContext,
-        "current_stream": lambda device=None: sim.current_stream(),
-        "default_stream": lambda device=None: sim.default_stream,
+        "current_stream": lambda device=None: sim.streams.current(),
+        "default_stream": lambda device=None: sim.streams.default,
         "set_stream": set_stream,
         "CUDAGraph": type("CUDAGraph", (CUDAGraph,), of),
         "graph": type("graph", (graph,), {}),
@@ -170,9 +170,9 @@ def _external(sim: SimDevice, stream_ptr: int, device: Any = None) -> Any:
     """Replaces `torch.cuda.ExternalStream`: returns the stream of sim whose `cuda_stream` is
     `stream_ptr`. Raises NotSimulated if sim has no such stream."""
     check_index(index_of(device))
-    if not 0 <= stream_ptr < sim.number_of_streams:
+    if not 0 <= stream_ptr < len(sim.streams.all):
         return refusing("torch.cuda.ExternalStream", NO_LIBRARY)()
-    return sim.stream_numbered(stream_ptr)
+    return sim.streams.all[stream_ptr]
 
 
 def _refused(known: dict[str, object]) -> dict[str, Callable[..., object]]:

@@ -29,8 +29,8 @@ class Stream(SimStream):
 
     def __init__(self, device: Any = None, priority: int = 0, **identity: Any) -> None:
         check_index(index_of(device))
-        super().__init__(self.of, self.of.number_of_streams)
-        self.of.add_stream(self)
+        super().__init__(self.of, len(self.of.streams.all))
+        self.of.streams.all.append(self)
         self._priority = priority
 
     @property

@@ -64,7 +64,7 @@ class StreamOnSim:
 
     def __init__(self, device: SimDevice, stream: SimStream | None = None) -> None:
         self._simulated = device
-        self._stream = stream or device.new_stream()
+        self._stream = stream or device.streams.new()
 
     @property
     def device(self) -> torch.device:
@@ -130,10 +130,10 @@ def install(device: SimDevice) -> None:
         device.synchronize()
 
     def current_stream(device_index: Any = None, /) -> StreamOnSim:
-        return StreamOnSim(device, device.current_stream())
+        return StreamOnSim(device, device.streams.current())
 
     def set_stream(stream: Any) -> None:
-        device.set_stream(_stream_of(stream))
+        device.streams.set(_stream_of(stream))
 
     for function in (synchronize, current_stream, set_stream):
         setattr(torch.accelerator, function.__name__, function)

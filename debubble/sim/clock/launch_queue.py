@@ -1,0 +1,46 @@
+"""The queue of launches: when the host can launch, and when kernels and copies begin and end."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from debubble.rules.action import Action
+from debubble.timeline.event import CopyKind
+
+from .copy_engine import CopyEngine
+from .cost import CostModel
+from .streams import SimStream
+
+MOST_QUEUED = 1024
+"""The number of launches in a device's queue. When it is full, the host waits for the oldest launch
+to start."""
+ENGINES: dict[CopyKind | None, str] = {
+    "h2d_pinned": "in",
+    "h2d_pageable": "in",
+    "d2h": "out",
+}
+
+
+class LaunchQueue:
+    """The queue of one device and its copy engines. All times are modelled microseconds."""
+
+    def __init__(self, cost: CostModel) -> None:
+        self._cost = cost
+        self._engines = {"in": CopyEngine(), "out": CopyEngine()}
+        self._starts: deque[float] = deque(maxlen=MOST_QUEUED)
+
+    def has_room_at(self, now: float) -> float:
+        """Returns the time from `now` on at which the queue has room for a launch."""
+        return max(now, self._starts[0]) if len(self._starts) == MOST_QUEUED else now
+
+    def book(self, action: Action, stream: SimStream, now: float) -> tuple[float, float]:
+        """Queues the action, launched at `now`, on a stream. Returns its start and duration."""
+        start = max(now + self._cost.start_latency_us, stream.free_at + self._cost.gap_us)
+        duration = self._cost.duration(action)
+        engine = ENGINES.get(action.copy_kind)
+        if engine:
+            start = self._engines[engine].book(start, duration, now)
+        stream.free_at = start + duration
+        stream.submitted += 1
+        self._starts.append(start)
+        return start, duration
