@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex
 
 import torch
 
+from ..contract.source_line import SourceLine
 from ..rules.calls import during
 from .memory.blocks import ALLOCATIONS, Block, DeviceBlock, Storage
 
@@ -19,6 +20,9 @@ class SimTensor(torch.Tensor):
 
     data_on_cpu: torch.Tensor
     block: Block
+    taken: tuple[int, SourceLine | None] | None = None
+    """For a view of a graph's output, the number of the replay that it was made after, and the line
+    that made it."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as PyTorch advises
 
