@@ -188,6 +188,7 @@ RACES: dict[HazardKind, str] = {
     "overwritten_in_flight": "The host writes to pinned memory that a copy still reads.",
     "read_before_sync": "The host reads memory before the copy into it is done.",
     "graph_input_freed": "A graph is replayed on memory that was freed.",
+    "graph_output_overwritten": "A graph's output is used after the next replay wrote over it.",
     "unordered_streams": "Two streams use the same memory, and nothing orders them.",
     "memory_reused": "Memory is given to the next tensor while another stream uses it.",
     "undefined_order": "Several values are written to one place, and which one stays is undefined.",

@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex
 
 import torch
 
+from ..contract.source_line import SourceLine
 from ..private.torch import (
     disabled_torch_function_impl,
     make_wrapper_subclass,
@@ -25,6 +26,9 @@ class SimTensor(torch.Tensor):
 
     data_on_cpu: torch.Tensor
     block: Block
+    taken: tuple[int, SourceLine | None] | None = None
+    """For a view of a graph's output, the number of the replay that it was made after, and the line
+    that made it."""
 
     __torch_function__ = disabled_torch_function_impl
 

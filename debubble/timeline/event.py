@@ -13,6 +13,7 @@ HazardKind = Literal[
     "overwritten_in_flight",
     "read_before_sync",
     "graph_input_freed",
+    "graph_output_overwritten",
     "unordered_streams",
     "memory_reused",
     "undefined_order",

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from debubble.contract.source_line import SourceLine
-from debubble.timeline.event import Hazard
+from debubble.timeline.event import Hazard, HazardKind
 
 from ..memory.access_log import AccessLog, Knowledge, Touch, range_of, touches_of
 from ..memory.blocks import Access, Block, Part, Past, Span
@@ -50,6 +50,7 @@ def uses_of(tape: Tape) -> list[GraphUse]:
     for result, data in tape.results:
         if (made := result()) is not None:
             made.forget_accesses()
+            made.replays = 0
             add(made, data, True, True)
     return list(uses.values())
 
@@ -94,9 +95,12 @@ class Races:
         access = self._begin(Access(number, stream.submitted, source, whole or chosen is not None))
         touches: list[Touch] = []
         known = self._is_known
+        taken: list[SimTensor] = []
         for tensors, wrote in ((writes, True), (reads, False)):
             for tensor in tensors:
                 block = tensor.block
+                if block.replays and tensor.taken:
+                    taken.append(tensor)
                 where = tensor.data_on_cpu if whole else _touched(tensor, chosen)
                 written, read = block.last_write, block.last_read
                 if (
@@ -115,6 +119,26 @@ class Races:
                     self._note(block, access, where, wrote, touches)
         if touches:
             self._add(stream, access, touches, by_address=False)
+        if taken:
+            self._expect_one_replay(taken, source)
+
+    def _expect_one_replay(self, views: list[SimTensor], source: SourceLine | None) -> None:
+        """Reports an operator on two views of the same bytes of a graph's output that were made
+        after different replays: the later replay wrote over what the earlier view was made for. A
+        view that is read alone after a later replay is meant to see what that replay wrote."""
+        earlier: dict[tuple, SimTensor] = {}
+        for view in views:
+            data = view.data_on_cpu
+            where = data.data_ptr(), data.shape, data.stride()
+            other = earlier.setdefault(where, view)
+            assert view.taken is not None and other.taken is not None
+            if other.taken[0] != view.taken[0]:
+                _, first = min(other.taken, view.taken, key=lambda taken: taken[0])
+                self.report(Hazard(OVERWRITTEN, _overwritten(first, source), first, source))
+                return
+        for view in views:
+            if view.taken and view.taken[0] != view.block.replays:
+                view.taken = None
 
     def by_index(self, stream: SimStream, chosen: Chosen) -> None:
         """Reports the races of a replay on a part of an allocation that one of its steps chooses by
@@ -144,6 +168,8 @@ class Races:
             self._meet(block, said, stream, use.data, use.wrote)
             if block.owner != access.stream:
                 block.used_by(access)
+            if use.wrote and block.replays is not None:
+                block.replays += 1
             if use.data is not None:
                 self._note(block, access, use.data, use.wrote, touches)
         if touches:
@@ -412,6 +438,14 @@ def _is_again(past: Past, before: Past) -> bool:
     )
 
 
+def _overwritten(first: SourceLine | None, second: SourceLine | None) -> str:
+    return (
+        f"{second} uses what a graph wrote for {first} together with what its next replay wrote "
+        "there: clone an output that is kept over a replay"
+    )
+
+
+OVERWRITTEN: HazardKind = "graph_output_overwritten"
 LEFT = "memory of a freed tensor, used"
 UNORDERED = "nothing orders the two: record an event after one and make the other wait for it"
 AT_ANY_TIME = (

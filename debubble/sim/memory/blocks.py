@@ -147,6 +147,7 @@ class Block:
         "others",
         "owner",
         "past",
+        "replays",
         "returns",
         "watchers",
     )
@@ -165,6 +166,8 @@ class Block:
         self.log: Log | None = None
         """The log of the accesses to the block; None until it is used by address."""
         self.made_by: Access | None = None
+        self.replays: int | None = None
+        """The number of replays that wrote the block; None if it is no result of a graph."""
         self.is_on_map = False
         self.counted = 0
         """The number of bytes that IN_USE counts for the block."""

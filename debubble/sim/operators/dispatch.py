@@ -108,9 +108,15 @@ class Dispatcher:
         out = func(of.data_on_cpu, *args[1:], **kwargs)
         # A view of a tensor with a version counter has one too, even in inference mode.
         if torch.is_inference_mode_enabled() == of.is_inference():
-            return _looking_at(out, of.block)
-        with torch.inference_mode(of.is_inference()):
-            return _looking_at(out, of.block)
+            view = _looking_at(out, of.block)
+        else:
+            with torch.inference_mode(of.is_inference()):
+                view = _looking_at(out, of.block)
+        if of.block.replays:
+            taken = of.taken or (of.block.replays, self.device.source())
+            for each in view if isinstance(view, list) else [view]:
+                each.taken = taken
+        return view
 
 
 def in_parts(parts: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
