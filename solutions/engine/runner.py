@@ -84,11 +84,11 @@ class EngineRunner:
         size = size_for(batch.num_tokens, self.prefill_sizes)
         return None if size is None else self.captured_prefills[size]
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Resets the state of an interrupted step. Call it with the device idle."""
         for backend in self.backends.values():
-            backend.begin_anew()
-        self.counted.begin_anew()
+            backend.reset()
+        self.counted.reset()
 
     def _run_eagerly(self, batch: StepBatch, view: StepView) -> Sampled:
         inputs = self.inputs.model_inputs(batch.num_tokens)

@@ -39,8 +39,17 @@ class Scheduler:
     def add(self, request: Request) -> None:
         self.waiting.append(request)
 
-    def schedule(self) -> list[ScheduledRequest]:
-        """Returns the next step: requests and their tokens; empty if no request can go on."""
+    def schedule(self, may_wait: bool = False) -> list[ScheduledRequest]:
+        """Returns the next step: requests and their tokens; empty if no request can go on. If
+        requests lack only blocks held by transfers, or a prefix in flight, and it `may_wait`, it
+        waits for transfers until there is a step, or no transfer is left."""
+        self._end_transfers()
+        step = self._next_step()
+        while may_wait and not step and self._wait_for_transfer():
+            step = self._next_step()
+        return step
+
+    def _next_step(self) -> list[ScheduledRequest]:
         step: list[ScheduledRequest] = []
         unsure: list[Request] = []
         budget, blocks_ran_out = self.limits.max_num_batched_tokens, False
@@ -99,7 +108,7 @@ class Scheduler:
                 self.states.keep(request.slot, state_hash)
             self._store(request, num_blocks, state_hash)
 
-    def begin_anew(self, requests: Sequence[Request]) -> None:
+    def reset(self, requests: Sequence[Request]) -> None:
         """Resets the scheduler after an interrupted change, with the device idle: these requests
         wait and hold nothing. Prefixes on the device and in host memory stay."""
         if self.offloader is not None:
@@ -110,7 +119,7 @@ class Scheduler:
         self._free_slots = list(reversed(range(self.limits.max_num_seqs)))
         self._without_host.intersection_update(requests)
         for request in requests:
-            request.begin_anew()
+            request.reset()
         self.waiting, self.loading, self.running = deque(requests), [], []
 
     def finish(self, request: Request) -> None:
@@ -123,10 +132,33 @@ class Scheduler:
             self._release(request, Status.FINISHED)
         self._without_host.discard(request)
 
-    def end_loads(self) -> None:
-        """Runs requests whose prefix arrived; those whose load failed wait again."""
+    def forget_prefixes(self) -> None:
+        """Forgets all prefixes on the device. Call it while no requests are served."""
+        self.drain()
+        self.blocks.forget_free()
+        if self.states is not None:
+            self.states.forget()
+
+    def drain(self) -> None:
+        """Waits for all transfers, so that later requests find every prefix that was computed."""
+        while self._wait_for_transfer():
+            pass
+
+    def _wait_for_transfer(self) -> bool:
+        """Waits for one transfer, and ends it. Returns False if none is in flight."""
+        if self.offloader is None or not self.offloader.is_busy:
+            return False
+        self.offloader.wait_for_one()
+        self._end_transfers()
+        return True
+
+    def _end_transfers(self) -> None:
+        """Releases the blocks whose copies have arrived in host memory. Runs requests whose prefix
+        arrived on the device; those whose load failed wait again."""
         if self.offloader is None:
             return
+        for finished in self.offloader.finished_stores():
+            self.blocks.release(finished.transfer.gpu_blocks)
         for load, error in self.offloader.finished_loads():
             request = load.request
             self.loading.remove(request)
@@ -140,12 +172,6 @@ class Scheduler:
             else:
                 self._name_blocks(request, request.num_computed)
                 self._run(request)
-
-    def end_stores(self) -> None:
-        """Releases the blocks whose copies have arrived in host memory."""
-        if self.offloader is not None:
-            for finished in self.offloader.finished_stores():
-                self.blocks.release(finished.transfer.gpu_blocks)
 
     def _end_of_part(self, request: Request, start: int, budget: int) -> int:
         """Returns the position up to which a step of at most `budget` tokens can take the request;

@@ -19,8 +19,9 @@ from debubble.accelerator import current
 from solutions.engine.engine import Engine
 from solutions.engine.optimizations import NAMES, Optimizations
 from solutions.engine.requests.new_request import new_request, seeds_apart
-from solutions.engine.requests.request import SamplingParams
+from solutions.engine.requests.request import Request, SamplingParams
 
+from .pretrained import config_of, from_pretrained
 from .text.stream import checked_stop, stream_text
 from .text.tokenizer import Messages, Tokenizer
 
@@ -75,7 +76,7 @@ def _run(options: argparse.Namespace, console: Console) -> None:
     sizes: dict[str, Any] = {"num_drafts": options.drafts, **SIZES}
     if options.max_model_len is not None:
         sizes["max_model_len"] = options.max_model_len
-    config = Engine.config_of(options.folder, **sizes)
+    config = config_of(options.folder, **sizes)
     tokenizer = Tokenizer(Path(options.folder).expanduser())
     prompt: str | Messages = options.prompt
     if tokenizer.has_chat_template() and not options.plain:
@@ -86,8 +87,9 @@ def _run(options: argparse.Namespace, console: Console) -> None:
     switched_on = [name for name in NAMES if name not in options.without]
     engine = _loaded(options.folder, sizes, Optimizations.only(switched_on), console)
     for each in samplings:
-        parts = stream_text(engine, tokenizer, prompt, each, options.stop)
-        _answer(engine, parts, console)
+        served: list[Request] = []
+        parts = stream_text(engine, tokenizer, prompt, each, options.stop, served)
+        _answer(engine, parts, served, console)
 
 
 def _loaded(
@@ -102,16 +104,17 @@ def _loaded(
             progress.update(task, completed=done, total=total)
 
         started = time.perf_counter()
-        engine = Engine.from_pretrained(folder, optimizations, progress=advance, **sizes)
+        engine = from_pretrained(folder, optimizations, progress=advance, **sizes)
         current().synchronize()
     seconds = time.perf_counter() - started
     console.print(f"ready after {seconds:.1f} s, with {optimizations}", style="dim", soft_wrap=True)
     return engine
 
 
-def _answer(engine: Engine, parts: Iterator[str], console: Console) -> None:
+def _answer(engine: Engine, parts: Iterator[str], served: list[Request], console: Console) -> None:
+    """Prints the parts of an answer as they come, and its speed; `served` has its request then."""
     started, first = time.perf_counter(), None
-    before = engine.num_drafted, engine.num_accepted
+    before = engine.served.num_drafted, engine.served.num_accepted
     for part in parts:
         if first is None:
             first = time.perf_counter()
@@ -120,8 +123,9 @@ def _answer(engine: Engine, parts: Iterator[str], console: Console) -> None:
     ended = time.perf_counter()
     sys.stdout.write("\n")
     sys.stdout.flush()
-    num_tokens = engine.num_streamed
-    drafted, accepted = engine.num_drafted - before[0], engine.num_accepted - before[1]
+    num_tokens = sum(len(request.generated) for request in served)
+    drafted = engine.served.num_drafted - before[0]
+    accepted = engine.served.num_accepted - before[1]
     if first is None or num_tokens < 2 or ended == first:
         return
     console.print(

@@ -146,7 +146,7 @@ class SymbolicRunner:
             answers.append([length, count, width - 1, *right[length:]])
         return SampledStep(batch.rows, Known(answers), None, None, width - 1)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Does nothing: unlike a real runner's steps, a symbolic step leaves nothing behind to
         reset."""
 

@@ -61,7 +61,7 @@ def test_what_ends_in_quiet_steps_the_next_step_reports():
     engine = engine_of()
     request = add_tokens(engine, 5, max_tokens=2)
     for _ in range(3):
-        engine.step_quietly()
+        engine.step(reports=False)
     assert len(request.generated) == 2 and not engine.requests
     assert [output.request_id for output in engine.step()] == [request.request_id]
 
@@ -75,7 +75,7 @@ def test_steps_of_drafts_reach_as_far_as_the_device_may_be():
     vocab_size = engine.config.model.vocab_size
     for request in requests:
         assert request.generated == right_answer(request, vocab_size)
-    assert engine.num_accepted > 0
+    assert engine.served.num_accepted > 0
 
 
 def test_a_long_prompt_takes_several_steps_and_others_run_beside_it():

@@ -143,7 +143,7 @@ def test_a_prompt_waits_at_each_site_as_it_was_and_nowhere_now(accelerator, hybr
         engine = hybrid.engine(optimizations)
         asked = hybrid.asked(12, 1, max_tokens=2, **sampling)
         engine.request(add(engine, asked))
-        _, places = waits(accelerator, lambda engine=engine: engine._step())
+        _, places = waits(accelerator, lambda engine=engine: engine.step())
         if optimizations is ALL:
             assert places == []
         else:

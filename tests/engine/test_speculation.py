@@ -77,7 +77,7 @@ def expect_the_same(engine, setting, without):
         assert [each.keys() for each in found.logprobs] == [each.keys() for each in right.logprobs]
         for one, other in zip(found.logprobs, right.logprobs, strict=True):
             assert list(one.values()) == pytest.approx(list(other.values()), abs=1e-4)
-    assert engine.num_drafted >= engine.num_accepted > 0
+    assert engine.served.num_drafted >= engine.served.num_accepted > 0
 
 
 def test_whatever_is_wished_for_the_tokens_are_those_without_speculation(
@@ -149,7 +149,7 @@ def test_a_steady_step_with_drafts_waits_for_nothing(accelerator, attention_only
         assert "ngram.py" in places[0], "where the tables are told of new requests"
         assert "ngram.py" not in places[1], "no request is new"
         assert steady["host_syncs"] == steady["h2d_pageable"] + 1
-    assert engine.num_accepted > 0
+    assert engine.served.num_accepted > 0
 
 
 def test_accepted_drafts_are_counted_and_spare_steps(attention_only):
@@ -164,8 +164,8 @@ def test_accepted_drafts_are_counted_and_spare_steps(attention_only):
         engine.step()
         num_steps += 1
     assert request.generated == attention_only.answer(asked)
-    assert len(request.generated) == 1 + num_steps + engine.num_accepted
-    assert engine.num_drafted <= NUM_DRAFTS * num_steps
+    assert len(request.generated) == 1 + num_steps + engine.served.num_accepted
+    assert engine.served.num_drafted <= NUM_DRAFTS * num_steps
 
 
 def test_a_step_of_drafts_has_as_many_tokens_of_each_request(attention_only):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from solutions.engine import Engine, SamplingParams
+from solutions.engine import SamplingParams
+from solutions.models import from_pretrained
 from solutions.models.checkpoints import to_device
 
 from .plain_folder import PlainFolder, packed
@@ -280,7 +281,7 @@ def test_a_copy_of_the_embedding_may_be_stored_as_the_head(accelerator, tmp_path
     begin, end = folder.header["model.embed_tokens.weight"]["data_offsets"]
     first = folder.header["lm_head.weight"]["data_offsets"][0]
     folder.data = folder.data[:first] + folder.data[begin:end]
-    model = Engine.from_pretrained(folder.write(), max_model_len=64).model
+    model = from_pretrained(folder.write(), max_model_len=64).model
     assert model.lm_head.data_ptr() == model.embedding.data_ptr()
 
 
@@ -290,7 +291,7 @@ def test_a_broken_folder_is_refused_in_a_sentence(accelerator, tmp_path, name):
     change(PlainFolder.of(tmp_path / "folder"))
     before = on_the_device(accelerator)
     with pytest.raises(ValueError) as refusal:
-        Engine.from_pretrained(tmp_path / "folder", max_model_len=64)
+        from_pretrained(tmp_path / "folder", max_model_len=64)
     sentence = str(refusal.value)
     assert all(part in sentence for part in said), sentence
     assert "\n" not in sentence and len(sentence) < 400
@@ -306,23 +307,23 @@ def test_there_are_many_kinds():
 @pytest.mark.parametrize("path", [3, None, ["folder"]], ids=repr)
 def test_what_is_no_path_is_refused(path):
     with pytest.raises(TypeError, match="path of a checkpoint's folder"):
-        Engine.from_pretrained(path)
+        from_pretrained(path)
 
 
 def test_a_folder_that_is_not_there_and_a_file_are_refused(tmp_path):
     with pytest.raises(ValueError, match="nowhere is not there"):
-        Engine.from_pretrained(tmp_path / "nowhere")
+        from_pretrained(tmp_path / "nowhere")
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="file is a file"):
-        Engine.from_pretrained(tmp_path / "file")
+        from_pretrained(tmp_path / "file")
 
 
 def test_sizes_that_nothing_has_are_refused_by_name(tmp_path):
     folder = PlainFolder.of(tmp_path / "folder").write()
     with pytest.raises(TypeError, match=r"max_length.*max_model_len"):
-        Engine.from_pretrained(folder, max_length=64)
+        from_pretrained(folder, max_length=64)
     with pytest.raises(ValueError, match="max_num_seqs 0"):
-        Engine.from_pretrained(folder, max_num_seqs=0)
+        from_pretrained(folder, max_num_seqs=0)
 
 
 def test_a_file_that_shrinks_while_it_is_read_leaves_nothing(accelerator, tmp_path, monkeypatch):
@@ -338,8 +339,8 @@ def test_a_file_that_shrinks_while_it_is_read_leaves_nothing(accelerator, tmp_pa
     monkeypatch.setattr(to_device.TensorStream, "_open", shrink)
     before = on_the_device(accelerator)
     with pytest.raises(ValueError, match=r"ends at byte 30000, within tensor .* shorter"):
-        Engine.from_pretrained(folder, max_model_len=64)
+        from_pretrained(folder, max_model_len=64)
     assert on_the_device(accelerator) == before
     monkeypatch.undo()
     PlainFolder.of(folder).write()
-    assert len(Engine.from_pretrained(folder).generate([[1, 2]], SamplingParams(max_tokens=2))[0])
+    assert len(from_pretrained(folder).generate([[1, 2]], SamplingParams(max_tokens=2))[0])

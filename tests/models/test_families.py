@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from solutions.engine import Engine, SamplingParams
+from solutions.engine import SamplingParams
+from solutions.models import from_pretrained
 
 from .tiny import FAMILIES, make, prompt_of
 
@@ -51,7 +52,7 @@ def expect_the_same(checkpoint, num_decodes):
     """Checks the engine's logits and tokens against transformers, for a prompt of 45 tokens that
     runs in chunks and for `num_decodes` decode steps."""
     prompt = prompt_of(45)
-    engine = Engine.from_pretrained(checkpoint.folder, **SIZES)
+    engine = from_pretrained(checkpoint.folder, **SIZES)
     tokens, logits = logits_of(engine, prompt, 1 + num_decodes)
     right = checkpoint.logits([*prompt, *tokens])[len(prompt) - 1 : -1]
     assert error(logits[: len(right)], right) < 1e-3
@@ -80,7 +81,7 @@ def test_in_bfloat16_logits_are_those_of_the_same_weights_in_float32(
         # between equals.
         checkpoint = make(family, tmp_path, num_experts_per_tok=5)
     prompt = prompt_of(30)
-    engine = Engine.from_pretrained(checkpoint.folder, dtype=torch.bfloat16, **SIZES)
+    engine = from_pretrained(checkpoint.folder, dtype=torch.bfloat16, **SIZES)
     tokens, logits = logits_of(engine, prompt, 6)
     weights = {name: weight.clone() for name, weight in checkpoint.model.state_dict().items()}
     try:

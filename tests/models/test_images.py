@@ -5,7 +5,8 @@ import shutil
 import pytest
 import torch
 
-from solutions.engine import NAMES, Engine, Optimizations, SamplingParams
+from solutions.engine import NAMES, Optimizations, SamplingParams
+from solutions.models import ServedModel
 
 from .tiny import make, prompt_of
 
@@ -42,11 +43,13 @@ def right_answer(checkpoint, ids, images, num_tokens):
     return answer[0, len(ids) :].tolist()
 
 
-def answer(engine, ids, images, num_tokens):
-    prompt = engine.image_prompt(ids, images)
+def answer(model, ids, images, num_tokens):
+    prompt = model.image_prompt(ids, images)
     sampling = SamplingParams(max_tokens=num_tokens)
-    name = engine.add_request(prompt.tokens, sampling, images=prompt.images)
-    (output,) = (each for each in engine.run() if each.request_id == name)
+    name = model.engine.add_request(
+        prompt.tokens, sampling, images=prompt.images, image_names=prompt.image_names
+    )
+    (output,) = (each for each in model.engine.run() if each.request_id == name)
     return output
 
 
@@ -60,11 +63,11 @@ def test_a_prompt_with_images_is_answered_as_by_transformers(
 ):
     """A prompt with two images has the same answer as by transformers, also if it is longer than
     the attention window and an image crosses the edge of a window."""
-    engine = Engine.from_pretrained(checkpoint.folder, optimizations, **SIZES)
+    model = ServedModel.from_pretrained(checkpoint.folder, optimizations, **SIZES)
     ids = [*prompt_of(7), *IMAGE, *prompt_of(5, 1), *IMAGE, *prompt_of(4, 2)]
     images = pixels(2)
     right = right_answer(checkpoint, ids, images, 8)
-    assert answer(engine, ids, images, 8).token_ids == right
+    assert answer(model, ids, images, 8).token_ids == right
     assert right != right_answer(checkpoint, ids, pixels(2, 5), 8), "images matter"
 
 
@@ -92,33 +95,36 @@ def test_each_layout_of_tensors_is_served(accelerator, checkpoint, tmp_path, age
             renamed[f"{projector}{part}.{rest}"] = tensor
     shutil.copy(checkpoint.folder / "config.json", tmp_path)
     safetensors.save_file(renamed, tmp_path / "model.safetensors")
-    engine = Engine.from_pretrained(tmp_path, **SIZES)
+    model = ServedModel.from_pretrained(tmp_path, **SIZES)
     ids, images = [*prompt_of(3), *IMAGE, *prompt_of(2, 1)], pixels(1)
-    assert answer(engine, ids, images, 2).token_ids == right_answer(checkpoint, ids, images, 2)
+    assert answer(model, ids, images, 2).token_ids == right_answer(checkpoint, ids, images, 2)
 
 
 def test_an_image_that_is_known_is_found_and_another_in_its_place_is_not(accelerator, checkpoint):
-    engine = Engine.from_pretrained(checkpoint.folder, **SIZES)
-    tower = engine.images
+    model = ServedModel.from_pretrained(checkpoint.folder, **SIZES)
+    tower = model.images
     tower._first_ids = tower._first_ids[:1]
     ids = [*prompt_of(3), *IMAGE, *prompt_of(20, 1)]
-    first = answer(engine, ids, pixels(1), 4)
-    again = answer(engine, ids, pixels(1), 4)
+    first = answer(model, ids, pixels(1), 4)
+    again = answer(model, ids, pixels(1), 4)
     assert (first.num_cached, again.num_cached) == (0, 16)
     assert again.token_ids == first.token_ids == right_answer(checkpoint, ids, pixels(1), 4)
-    other = answer(engine, ids, pixels(1, 7), 4)
+    other = answer(model, ids, pixels(1, 7), 4)
     assert other.num_cached == 0
     assert other.token_ids == right_answer(checkpoint, ids, pixels(1, 7), 4)
-    prompt = engine.image_prompt(ids, pixels(1, 7))
-    engine.add_request(prompt.tokens, SamplingParams(max_tokens=4), images=prompt.images)
+    prompt = model.image_prompt(ids, pixels(1, 7))
+    sampling = SamplingParams(max_tokens=4)
+    model.engine.add_request(
+        prompt.tokens, sampling, images=prompt.images, image_names=prompt.image_names
+    )
     with pytest.raises(ValueError, match="1 images are in use"):
-        engine.image_prompt(ids, pixels(1, 8))
-    engine.run()
+        model.image_prompt(ids, pixels(1, 8))
+    model.engine.run()
 
 
 def test_what_does_not_fit_is_refused(accelerator, checkpoint):
-    engine = Engine.from_pretrained(checkpoint.folder, **SIZES)
+    model = ServedModel.from_pretrained(checkpoint.folder, **SIZES)
     with pytest.raises(ValueError, match=r"1 images for runs of \[3\] image tokens"):
-        engine.image_prompt([1, 90, 90, 90, 2], pixels(1))
+        model.image_prompt([1, 90, 90, 90, 2], pixels(1))
     with pytest.raises(ValueError, match=r"2 images for runs of \[4\]"):
-        engine.image_prompt(IMAGE, pixels(2))
+        model.image_prompt(IMAGE, pixels(2))

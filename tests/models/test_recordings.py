@@ -2,7 +2,8 @@
 
 import pytest
 
-from solutions.engine.measure.recordings import STEPS, record_checkpoint
+from solutions.engine.measure.recordings import STEPS
+from solutions.models.measure.recordings import record_checkpoint
 
 from .plain_folder import PlainFolder
 

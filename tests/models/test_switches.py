@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from solutions.engine import Engine, Optimizations, SamplingParams
+from solutions.engine import Optimizations, SamplingParams
+from solutions.models import from_pretrained
 
 from .tiny import FAMILIES, make, prompt_of
 
@@ -35,7 +36,7 @@ def right(tmp_path_factory):
 )
 def test_every_combination_answers_as_transformers(accelerator, right, family, optimizations):
     folder, answers = right(family)
-    engine = Engine.from_pretrained(folder, optimizations, num_cpu_blocks=8, **SIZES)
+    engine = from_pretrained(folder, optimizations, num_cpu_blocks=8, **SIZES)
     prompts = [prompt_of(length, length) for length in PROMPTS]
     assert engine.generate(prompts, SamplingParams(max_tokens=4)) == answers
 
@@ -44,6 +45,6 @@ def test_every_combination_answers_as_transformers(accelerator, right, family, o
 @pytest.mark.parametrize("family", FAMILIES)
 def test_graphs_of_prompts_answer_as_transformers(accelerator, right, family):
     folder, answers = right(family)
-    engine = Engine.from_pretrained(folder, prefill_sizes=(8, 16), **SIZES)
+    engine = from_pretrained(folder, prefill_sizes=(8, 16), **SIZES)
     prompts = [prompt_of(length, length) for length in PROMPTS]
     assert engine.generate(prompts, SamplingParams(max_tokens=4)) == answers

@@ -2,9 +2,9 @@
 
 import pytest
 
-from solutions.engine import Engine, EngineConfig, SamplingParams
+from solutions.engine import SamplingParams
+from solutions.models import ServedModel, config_of
 from solutions.models.generate import main
-from solutions.models.text import checkpoint_engine
 from solutions.models.text.answer import AnswerText
 
 from .plain_folder import PlainFolder, write_words
@@ -70,55 +70,50 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def engine(accelerator, folder):
-    return Engine.from_pretrained(folder, max_model_len=48, max_num_seqs=2)
+def model(accelerator, folder):
+    return ServedModel.from_pretrained(folder, max_model_len=48, max_num_seqs=2)
 
 
-def test_a_stream_says_what_generate_answers(engine):
-    ids = engine.generate([[5, 6, 7]], SamplingParams(max_tokens=6))[0]
-    parts = list(engine.stream("w5 w6 w7", SamplingParams(max_tokens=6)))
+def test_a_stream_says_what_generate_answers(model):
+    ids = model.engine.generate([[5, 6, 7]], SamplingParams(max_tokens=6))[0]
+    parts = list(model.stream("w5 w6 w7", SamplingParams(max_tokens=6)))
     assert len(parts) > 1
-    assert "".join(parts).split() == engine.tokenizer.decode(ids).split()
-    assert not engine.requests and engine.step() == []
+    assert "".join(parts).split() == model.tokenizer.decode(ids).split()
+    assert not model.engine.requests and model.engine.step() == []
 
 
-def test_messages_go_through_the_chat_template(engine):
-    right = list(engine.stream("w1 w9 w2", SamplingParams(max_tokens=3)))
+def test_messages_go_through_the_chat_template(model):
+    right = list(model.stream("w1 w9 w2", SamplingParams(max_tokens=3)))
     messages = [{"role": "user", "content": "w9"}]
-    assert list(engine.stream(messages, SamplingParams(max_tokens=3))) == right
+    assert list(model.stream(messages, SamplingParams(max_tokens=3))) == right
     with pytest.raises(ValueError, match=r"chat template of .* fails: only users"):
-        next(engine.stream([{"role": "system", "content": "w9"}]))
+        next(model.stream([{"role": "system", "content": "w9"}]))
 
 
-def test_a_stop_string_ends_an_answer_and_its_request(engine):
-    words = "".join(engine.stream("w5 w6 w7", SamplingParams(max_tokens=6))).split()
+def test_a_stop_string_ends_an_answer_and_its_request(model):
+    words = "".join(model.stream("w5 w6 w7", SamplingParams(max_tokens=6))).split()
     stop = words[3]
-    text = "".join(engine.stream("w5 w6 w7", SamplingParams(max_tokens=6), stop=[stop]))
+    text = "".join(model.stream("w5 w6 w7", SamplingParams(max_tokens=6), stop=[stop]))
     assert text.split() == words[: words.index(stop)]
-    assert not engine.requests
+    assert not model.engine.requests
 
 
-def test_who_stops_to_read_cancels_and_others_are_reported(engine):
-    other = engine.add_request([3, 4], SamplingParams(max_tokens=2))
-    parts = engine.stream("w5", SamplingParams(max_tokens=30))
+def test_who_stops_to_read_cancels_and_others_are_reported(model):
+    other = model.engine.add_request([3, 4], SamplingParams(max_tokens=2))
+    parts = model.stream("w5", SamplingParams(max_tokens=30))
     next(parts)
     parts.close()
-    assert [request.request_id for request in engine.requests] in ([], [other])
-    assert [output.request_id for output in engine.run()] == [other]
+    assert [request.request_id for request in model.engine.requests] in ([], [other])
+    assert [output.request_id for output in model.engine.run()] == [other]
 
 
 @pytest.mark.parametrize(
     "stop, error", [("end", TypeError), ([3], TypeError), ([""], ValueError)], ids=repr
 )
-def test_what_are_no_stop_strings_is_refused(engine, stop, error):
+def test_what_are_no_stop_strings_is_refused(model, stop, error):
     with pytest.raises(error, match="stop"):
-        next(engine.stream("w5", stop=stop))
-    assert not engine.requests
-
-
-def test_an_engine_with_random_weights_has_no_tokenizer(accelerator):
-    with pytest.raises(ValueError, match="random weights"):
-        list(Engine(EngineConfig.tiny()).stream("hello"))
+        next(model.stream("w5", stop=stop))
+    assert not model.engine.requests
 
 
 @pytest.mark.parametrize("contents", [None, "{", '{"model": 3}'], ids=str)
@@ -127,11 +122,11 @@ def test_a_broken_tokenizer_is_refused_by_its_file(accelerator, tmp_path, conten
     folder = PlainFolder.of(tmp_path / "folder").write()
     if contents is not None:
         (folder / "tokenizer.json").write_text(contents)
-    engine = Engine.from_pretrained(folder, max_model_len=32, max_num_seqs=1)
+    model = ServedModel.from_pretrained(folder, max_model_len=32, max_num_seqs=1)
     with pytest.raises(ValueError, match=r"tokenizer\.json") as refusal:
-        engine.stream("hello").__next__()
+        model.stream("hello").__next__()
     assert "\n" not in str(refusal.value)
-    assert engine.generate([[1]], SamplingParams(max_tokens=1))
+    assert model.engine.generate([[1]], SamplingParams(max_tokens=1))
 
 
 def test_the_command_answers_with_any_switch_and_says_what_is_wrong(folder, capsys):
@@ -165,7 +160,7 @@ def nothing_loads(monkeypatch):
     def load(*_):
         pytest.fail("weights were loaded for a request that is refused")
 
-    monkeypatch.setattr(checkpoint_engine, "load_model", load)
+    monkeypatch.setattr("solutions.models.pretrained.load_model", load)
 
 
 @pytest.mark.parametrize("options", REFUSED)
@@ -203,5 +198,5 @@ def test_a_folder_or_prompt_that_is_refused_loads_nothing(
     assert sentence in said.err and said.err.count("\n") == 1
 
 
-def test_the_config_of_an_engine_is_known_before_it_is_loaded(folder, engine):
-    assert Engine.config_of(folder, max_model_len=48, max_num_seqs=2) == engine.config
+def test_the_config_of_an_engine_is_known_before_it_is_loaded(folder, model):
+    assert config_of(folder, max_model_len=48, max_num_seqs=2) == model.engine.config

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from solutions.engine import Engine, SamplingParams
+from solutions.engine import SamplingParams
 from solutions.engine.model.config import EngineConfig
 from solutions.engine.model.model import Model
+from solutions.models import from_pretrained
 from solutions.models.checkpoints.load import (
     FAMILY_OF,
     family_of,
@@ -91,7 +92,7 @@ def write(config: dict[str, Any], folder: Path) -> Any:
 def expect_the_same(model: Any, folder: Path) -> None:
     """Checks that the engine's greedy tokens are those of `model`, and that its logits differ by
     1e-3 at most."""
-    engine = Engine.from_pretrained(folder, dtype=torch.float32, **SIZES)
+    engine = from_pretrained(folder, dtype=torch.float32, **SIZES)
     seen, sample = [], engine.runner.sampler.sample
 
     def noted(rows: Any, sampled: Any) -> Any:
@@ -125,7 +126,7 @@ def test_a_relative_is_refused_in_a_sentence_before_weights_are_read(accelerator
     (tmp_path / "config.json").write_text(json.dumps(published))
     (tmp_path / "model.safetensors").write_bytes(packed({}, b""))
     with pytest.raises(ValueError) as refusal:
-        Engine.from_pretrained(tmp_path)
+        from_pretrained(tmp_path)
     sentence = str(refusal.value)
     assert "config.json" in sentence and "\n" not in sentence and len(sentence) < 300
     reasons = ("quantization_config", published["architectures"][0])

@@ -1,18 +1,14 @@
-"""Records decode steps: Llama's, which chapter 06 shows on machines that can't run it, and those of
-a checkpoint of the reader's."""
+"""Records decode steps of Llama, which chapter 06 shows on machines that can't run it."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import debubble
 from debubble.accelerator import Accelerator
 from debubble.timeline import Timeline
 from solutions.measure.benchmark import no_garbage
-from solutions.models.checkpoints.random_folder import SHAPES, write_folder
 
 from ..engine import Engine
 from ..model.config import EngineConfig
@@ -47,29 +43,11 @@ def record_all(accelerator: Accelerator, model: Model) -> Iterator[tuple[str, Ti
         of_batch = replace(EngineConfig.llama_3_8b(), capture_sizes=(batch,))
         for chosen in ((), ("sync_free",), ("flex_full_graph",), OPTIMIZATIONS):
             engine = Engine(of_batch, Optimizations.only(chosen), model=model)
-            yield name_of(frozenset(chosen), batch), _record_steps(accelerator, engine, batch)
+            yield name_of(frozenset(chosen), batch), record_steps(accelerator, engine, batch)
 
 
-def record_checkpoint(
-    accelerator: Accelerator, folder: str | Path | None = None, batch: int = 4
-) -> dict[str, Timeline]:
-    """Returns recordings of decode steps of a checkpoint with "none" and "all" of the five
-    optimisations, by that name. The checkpoint is in `folder`, or a tiny one with random weights
-    that is made for it. Raises ValueError, which names the fault of the folder."""
-    if folder is None:
-        with tempfile.TemporaryDirectory() as scratch:
-            tiny = write_folder(SHAPES["tiny"], Path(scratch) / "tiny")
-            return record_checkpoint(accelerator, tiny, batch)
-    recorded = {}
-    for optimizations in (Optimizations.none(), Optimizations()):
-        engine = Engine.from_pretrained(
-            folder, optimizations, max_num_seqs=batch, max_model_len=128, capture_sizes=(batch,)
-        )
-        recorded[str(optimizations)] = _record_steps(accelerator, engine, batch)
-    return recorded
-
-
-def _record_steps(accelerator: Accelerator, engine: Engine, batch: int) -> Timeline:
+def record_steps(accelerator: Accelerator, engine: Engine, batch: int) -> Timeline:
+    """Returns a recording of STEPS decode steps of `batch` requests."""
     room = SamplingParams(max_tokens=64)
     for number in range(batch):
         engine.add_request(
@@ -82,3 +60,12 @@ def _record_steps(accelerator: Accelerator, engine: Engine, batch: int) -> Timel
         for _ in range(STEPS):
             engine.step()
     return timeline
+
+
+def __getattr__(name: str) -> object:
+    """Raises ImportError for a name that a reader's older copy of chapter 06 imports from here."""
+    if name == "record_checkpoint":
+        raise ImportError(
+            "record_checkpoint is in solutions.models.measure.recordings: import it from there"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -74,7 +74,7 @@ class Decodes(Steps):
 
     def ready(self, num_steps: int = 2) -> Step:
         if self._steps_left() < num_steps:
-            self._begin_anew()
+            self._restart()
         return self.step
 
     def step(self) -> None:
@@ -91,7 +91,7 @@ class Decodes(Steps):
             for request in self._running
         )
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         self.stop()
         num_tokens = self.preset.cached_tokens
         max_tokens = self.preset.limits.max_model_len - num_tokens

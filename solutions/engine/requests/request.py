@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 
 import numpy as np
 
@@ -169,13 +170,19 @@ class Request:
             return "stop"
         return "length" if len(self.generated) >= self.sampling.max_tokens else None
 
-    def take(self, token: int, logprobs: dict[int, float] | None) -> None:
-        """Adds a sampled token that has reached the host. If this is interrupted, the token is
-        either not taken, or taken and `begin_anew` does the rest."""
-        if logprobs is not None:
-            self.logprobs[len(self.generated) :] = [logprobs]
-        self.generated.append(token)
-        self.update_hashes()
+    def take(
+        self, position: int, tokens: Sequence[int], logprobs: Sequence[dict[int, float] | None]
+    ) -> None:
+        """Adds sampled tokens that have reached the host, from `position` in the request on, up to
+        the token that ends the answer. A second call, after an interruption, adds the rest."""
+        num_taken = len(self.prompt) + len(self.generated) - position
+        for token, of_token in islice(zip(tokens, logprobs, strict=True), num_taken, None):
+            if self.reason_to_end:
+                break
+            if of_token is not None:
+                self.logprobs[len(self.generated) :] = [of_token]
+            self.generated.append(token)
+            self.update_hashes()
 
     def settle(self, num_tokens: int, num_drafts: int) -> None:
         """Corrects the counts after a step with drafts: it gave `num_tokens` tokens, and was
@@ -187,7 +194,7 @@ class Request:
         if self.status is Status.RUNNING:
             self.num_computed += more
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Resets the request to what the host knows of it: it waits, and holds nothing."""
         self.status, self.blocks, self.slot = Status.WAITING, [], None
         self.num_computed = self.num_named = self.num_unsure = 0

@@ -7,14 +7,27 @@ a graph, the launches of another would be captured with it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from threading import Lock, get_ident
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from .request import Request
 
-Caller = TypeVar("Caller", bound="TakesTurns")
+
+class TakesTurns(Protocol):
+    """An engine, whose calls run one at a time."""
+
+    unwanted: deque[Request]
+    """Requests whose answers are no longer read. Any thread may add one at any time, and so may the
+    garbage collector in the middle of a step: the next call in turn cancels them first."""
+
+    def cancel_request(self, request: Request) -> None:
+        """Ends a request, unless it has already ended."""
+
+
+Caller = TypeVar("Caller", bound=TakesTurns)
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -28,70 +41,45 @@ class Turn:
     """The thread whose call of an engine runs, or None."""
 
 
-class TakesTurns:
-    """A base class for an engine, whose methods are marked with `in_turn`.
-
-    It also drops requests whose answers are no longer read. Any thread may pass such a request to
-    `forget` at any time, and so may the garbage collector in the middle of a step: the request is
-    cancelled when the running call has ended.
-    """
-
-    _unwanted: deque[Request]
-
-    def __new__(cls, *args: object, **kwargs: object) -> Self:
-        # Set here and not in `__init__`, which is a call in turn itself.
-        engine = super().__new__(cls)
-        engine._unwanted = deque()
-        return engine
-
-    def cancel_request(self, request: Request) -> None:
-        """Ends a request, unless it has already ended."""
-        raise NotImplementedError
-
-    def forget(self, request: Request) -> None:
-        """Cancels a request whose answer is no longer read. Doesn't wait for a running call."""
-        self._unwanted.append(request)
-        self._tidy()
-
-    def _tidy(self) -> None:
-        # A running call looks for unwanted requests when it has ended.
-        if self._unwanted and not Turn.lock.locked():
-            _in_passing(self)
-
-    def _cancel_unwanted(self) -> None:
-        while self._unwanted:
-            self.cancel_request(self._unwanted[0])
-            self._unwanted.popleft()
+@contextmanager
+def turn_of(engine: TakesTurns, name: str) -> Iterator[None]:
+    """Waits until no other call of an engine runs, and runs the block. A call from within another
+    one, as a signal handler or a finaliser may make it, raises RuntimeError, which names `name`,
+    since it would wait forever."""
+    if Turn.thread == get_ident() and Turn.lock.locked():
+        raise RuntimeError(
+            f"{name} was called while this thread is in another call of an engine, as in a signal "
+            "handler: call it when that call has returned"
+        )
+    try:
+        with Turn.lock:
+            Turn.thread = get_ident()
+            try:
+                while engine.unwanted:
+                    engine.cancel_request(engine.unwanted[0])
+                    engine.unwanted.popleft()
+                yield
+            finally:
+                Turn.thread = None
+    finally:
+        cancel_unwanted(engine)
 
 
 def in_turn(
     method: Callable[Concatenate[Caller, Given], Result],
 ) -> Callable[Concatenate[Caller, Given], Result]:
-    """Makes `method` wait until no other call of an engine runs. A call from within another one, as
-    a signal handler or a finaliser may make it, raises RuntimeError, since it would wait
-    forever."""
+    """Makes a method of an engine run in `turn_of` it."""
 
     @wraps(method)
     def call(self: Caller, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        if Turn.thread == get_ident() and Turn.lock.locked():
-            raise RuntimeError(
-                f"{method.__name__} was called while this thread is in another call of an engine, "
-                "as in a signal handler: call it when that call has returned"
-            )
-        try:
-            with Turn.lock:
-                Turn.thread = get_ident()
-                try:
-                    self._cancel_unwanted()
-                    return method(self, *args, **kwargs)
-                finally:
-                    Turn.thread = None
-        finally:
-            self._tidy()
+        with turn_of(self, method.__name__):
+            return method(self, *args, **kwargs)
 
     return call
 
 
-@in_turn
-def _in_passing(engine: TakesTurns) -> None:
-    """Does nothing itself: each call in turn cancels unwanted requests first."""
+def cancel_unwanted(engine: TakesTurns) -> None:
+    """Cancels the unwanted requests, unless a call is running: that call does so at its end."""
+    if engine.unwanted and not Turn.lock.locked():
+        with turn_of(engine, "cancel_unwanted"):
+            pass  # Each turn begins by cancelling them.

@@ -38,7 +38,7 @@ class Backend(Protocol):
         """Updates the metadata that a graph with these layers reads, but does not build itself.
         Call it before each replay."""
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Resets the state of an interrupted step. Call it with the device idle."""
 
 
@@ -72,7 +72,7 @@ class FlexBackend:
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """Does nothing: the graph builds its metadata itself."""
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Does nothing: each step builds all of its metadata."""
 
 
@@ -105,8 +105,8 @@ class SpansBackend:
         else:
             self.ranges.clear(view.num_rows)
 
-    def begin_anew(self) -> None:
-        self.ranges.begin_anew()
+    def reset(self) -> None:
+        self.ranges.reset()
 
 
 class GdnBackend:
@@ -148,7 +148,7 @@ class GdnBackend:
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """Does nothing: the graph reads the starts and slots at fixed addresses."""
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Does nothing: each step builds all of its metadata."""
 
 

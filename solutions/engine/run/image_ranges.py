@@ -34,7 +34,7 @@ class RangesOfEachLayer:
     def clear(self, num_rows: int) -> None:
         """Does nothing: no graph contains these layers."""
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Does nothing: every step uploads its ranges."""
 
 
@@ -58,6 +58,6 @@ class RangesOfStep:
     def clear(self, num_rows: int) -> None:
         self.runner.prefix_ranges.update(None, num_rows)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Makes the next replayed step write its ranges, even if it has no images."""
         self.runner.prefix_ranges.holds_ranges = True

@@ -40,7 +40,7 @@ class ImageRanges(Protocol):
         replay of a graph that contains the layers. It uploads only if the step before had
         images."""
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forgets what the device has. Call it after an upload that may have been interrupted."""
 
 

@@ -27,9 +27,9 @@ class CountedRequests:
         self.side, self.keeps_all = side, keeps_all
         # The last row belongs to no request.
         self.tables = CountTables(*(table[:-1] for table in tables))
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forgets what the device has, so that all requests are uploaded again. Call it when the
         device's counts may be wrong."""
         self._in_slots: dict[int, Request] = {}

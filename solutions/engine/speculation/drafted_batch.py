@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from ..requests.step_batch import FROM_HOST, ScheduledRequest, StepBatch
+from ..requests.step_batch import FROM_HOST, ScheduledRequest, StepBatch, are_decodes
 from .propose import FROM_DEVICE
 
 
@@ -64,3 +64,10 @@ class DraftedBatch(StepBatch):
     def positions_of_rows(self) -> tuple[range, ...]:
         lengths = zip(self.seq_lens.tolist(), self.query_lens.tolist(), strict=True)
         return tuple(range(end - length, end) for end, length in lengths)
+
+
+def batch_of(step: list[ScheduledRequest], num_drafts: int) -> StepBatch:
+    """Returns the step's batch, with drafts if the engine has them and the step is a decode."""
+    if num_drafts and are_decodes(step):
+        return DraftedBatch.of_decodes(step, num_drafts)
+    return StepBatch.of(step)

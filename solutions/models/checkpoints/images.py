@@ -26,6 +26,8 @@ class ImagePrompt(NamedTuple):
 
     tokens: list[int]
     images: list[Span]
+    image_names: dict[int, bytes]
+    """The hash of each image's pixels, by the first id of the image's tokens."""
 
 
 class ImageTower:
@@ -50,11 +52,6 @@ class ImageTower:
         """The first id of each image whose tokens the device has, by the hash of its pixels, least
         recently used first."""
         self._vision, self._projector = _modules(folder, model)
-
-    @property
-    def names(self) -> dict[int, bytes]:
-        """The hash of each image's pixels, by the first id of the image's tokens."""
-        return {first: name for name, first in self._places.items()}
 
     @torch.no_grad()
     def prompt(
@@ -81,7 +78,8 @@ class ImageTower:
             first = self._place_of(pixels, kept)
             tokens[start : end + 1] = range(first, first + size)
             kept.update(tokens[start : end + 1])
-        return ImagePrompt(tokens, spans)
+        names = {first: name for name, first in self._places.items()}
+        return ImagePrompt(tokens, spans, names)
 
     def _place_of(self, pixels: torch.Tensor, kept: Collection[int]) -> int:
         """Returns the first id of the image's tokens, and computes them unless the device has them.

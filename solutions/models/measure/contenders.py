@@ -21,11 +21,11 @@ import numpy as np
 import torch
 
 from debubble.accelerator import Accelerator, current
-from solutions.engine.engine import Engine
 from solutions.engine.optimizations import Optimizations
 from solutions.engine.requests.request import SamplingParams
 
 from ..checkpoints.folder import CheckpointFolder
+from ..pretrained import from_pretrained
 
 
 class Load(NamedTuple):
@@ -84,7 +84,7 @@ class Ours:
                 accelerator.synchronize()
                 self.loaded_at = time.perf_counter()
 
-        self.engine = Engine.from_pretrained(
+        self.engine = from_pretrained(
             folder,
             optimizations,
             progress=note,

@@ -4,46 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 
-from solutions.engine.model.config import EngineConfig
+from solutions.engine.engine import Engine
 from solutions.engine.requests.request import Request, SamplingParams
 
 from .answer import AnswerText
 from .tokenizer import Messages, Tokenizer
 
 
-class StreamsIds(Protocol):
-    """The methods of an engine that a stream needs."""
-
-    config: EngineConfig
-    num_streamed: int
-
-    def serve_unreported(
-        self, prompt: Sequence[int], sampling: SamplingParams, requests: list[Request], /
-    ) -> None: ...
-
-    def step_quietly(self) -> None: ...
-
-    def forget(self, request: Request, /) -> None: ...
-
-
 def stream_text(
-    engine: StreamsIds,
+    engine: Engine,
     tokenizer: Tokenizer,
     prompt: str | Messages,
     sampling: SamplingParams,
     stop: Sequence[str],
+    served: list[Request] | None = None,
 ) -> Iterator[str]:
-    """Yields the answer's parts. Closing the iterator cancels the request. Errors of the prompt and
-    the sampling parameters are raised before the first part."""
+    """Yields the answer's parts. Closing the iterator cancels the request, which `served` gets.
+    Errors of the prompt and the sampling parameters are raised before the first part."""
     text = AnswerText(tokenizer, checked_stop(stop))
     ends = [*sampling.stop_tokens, *tokenizer.stop_tokens]
     vocab_size = engine.config.model.vocab_size
     # Some tokenizers have more ids than the model has rows.
     wishes = replace(sampling, stop_tokens=[token for token in ends if token < vocab_size])
     ids_that_end = {wishes.stop_token, *wishes.stop_tokens}
-    served: list[Request] = []
+    served = [] if served is None else served
     try:
         engine.serve_unreported(tokenizer.encode(prompt), wishes, served)
         for ids in _as_they_come(engine, served[0]):
@@ -56,11 +41,10 @@ def stream_text(
             yield part
     finally:
         for request in served:
-            engine.num_streamed = len(request.generated)
             engine.forget(request)
 
 
-def _as_they_come(engine: StreamsIds, request: Request) -> Iterator[list[int]]:
+def _as_they_come(engine: Engine, request: Request) -> Iterator[list[int]]:
     """Yields lists of new ids of a request until it has ended. Steps the engine if there are none;
     steps of other threads may bring ids too."""
     num_read = 0
@@ -74,7 +58,7 @@ def _as_they_come(engine: StreamsIds, request: Request) -> Iterator[list[int]]:
         elif has_ended:
             return
         else:
-            engine.step_quietly()
+            engine.step(reports=False)
 
 
 def checked_stop(stop: Sequence[str]) -> list[str]:
