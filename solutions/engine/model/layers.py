@@ -10,7 +10,7 @@ import torch
 from solutions.common.decoder.add_rms_norm import add_rms_norm
 from solutions.common.decoder.attention import CachedAttention
 from solutions.common.decoder.kv_cache import KVCache
-from solutions.common.decoder.layer import DecoderLayer, Hidden
+from solutions.common.decoder.layer import DecoderLayer, Hidden, Mlp
 from solutions.common.decoder.rotate_and_cache import HeadNorms
 from solutions.common.decoder.weights import norm_weight
 from solutions.flex_graph import Limits
@@ -20,7 +20,6 @@ from solutions.gdn import GDNAttentionMetadata, GDNLayer, GDNState
 from solutions.pinned_h2d import prefix_attention
 
 from .config import ModelConfig
-from .experts import mlp_of
 
 if TYPE_CHECKING:
     from solutions.pinned_h2d.model.model import PrefixMetadata
@@ -70,6 +69,8 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
         self.kind, self.mixed_size = kind, config.query_size
         if isinstance(self.attention, SpanAttention):
             self.attention.window = window
+        if config.architecture.mlp is not None:
+            self.mlp = config.architecture.mlp(config, cos_sin.device)
         if config.architecture.head_norms:
             ones = torch.ones(2, config.head_size, dtype=config.dtype, device=cos_sin.device)
             self.attention.norms = HeadNorms(ones[0], ones[1], config.norm_eps)
@@ -105,7 +106,7 @@ class GatedDeltaNetLayer:
         self.eps, self.state = config.norm_eps, state
         self.norm = norm_weight(config, device)
         self.delta_net = GDNLayer(config.gdn(num_slots), device)
-        self.mlp = mlp_of(config, device)
+        self.mlp = (config.architecture.mlp or Mlp)(config, device)
         self.mixed_size = config.hidden_size
 
     def before_mixing(self, hidden: Hidden) -> torch.Tensor:

@@ -18,8 +18,7 @@ from solutions.flex_graph.steps.inputs import ModelInputs
 from ..memory.states import States
 from .architecture import Rope
 from .config import EngineConfig
-from .family_layers import attention_layer_of
-from .layers import GatedDeltaNetLayer, Layer
+from .layers import AttentionLayer, GatedDeltaNetLayer, Layer
 
 
 class Model(DecoderModel[Layer]):
@@ -32,7 +31,7 @@ class Model(DecoderModel[Layer]):
         self.num_slots = limits.max_num_seqs + config.num_states
         self.states = _states(config, self.num_slots, device)
         cos_sins = _cos_sins(config, device)
-        attention_layer = attention_layer_of(model.architecture)
+        attention_layer = model.architecture.attention_layer or AttentionLayer
         of_layers = iter(self.states.layers if self.states else ())
 
         def make_layer(index: int) -> Layer:

@@ -4,7 +4,6 @@ kind."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import torch
 
@@ -23,7 +22,7 @@ from .sides import ChunkSide, ImageRanges, MaskSide, StepSide
 from .step_inputs import DeviceInputs
 
 
-class Backend(Protocol):
+class Backend:
     """A builder of a step's metadata, for the layers of one kind."""
 
     can_be_captured: bool
@@ -33,16 +32,18 @@ class Backend(Protocol):
 
     def build(self, view: StepView, inputs: DeviceInputs) -> Mapping[str, object]:
         """Returns the metadata of a step, by layer name. The step's inputs are uploaded already."""
+        raise NotImplementedError
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """Updates the metadata that a graph with these layers reads, but does not build itself.
-        Call it before each replay."""
+        """Updates the metadata that a graph with these layers reads, but does not build itself:
+        none in this class. Call it before each replay."""
 
     def reset(self) -> None:
-        """Resets the state of an interrupted step. Call it with the device idle."""
+        """Resets what an interrupted step leaves: nothing in this class. Call it with the device
+        idle."""
 
 
-class FlexBackend:
+class FlexBackend(Backend):
     """The backend of FlexAttention layers: builds block masks, with a builder for each mask that
     the layers use."""
 
@@ -69,14 +70,8 @@ class FlexBackend:
         }
         return {name: of_mask[mask] for name, mask in self.mask_of.items()}
 
-    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """Does nothing: the graph builds its metadata itself."""
 
-    def reset(self) -> None:
-        """Does nothing: each step builds all of its metadata."""
-
-
-class SpansBackend:
+class SpansBackend(Backend):
     """The backend of layers that read the ranges of images. Each layer has a metadata object of its
     own, as in the version in which each layer made its own upload."""
 
@@ -109,7 +104,7 @@ class SpansBackend:
         self.ranges.reset()
 
 
-class GdnBackend:
+class GdnBackend(Backend):
     """The backend of Gated DeltaNet layers: builds one metadata object, of sequences and states,
     for all layers."""
 
@@ -144,12 +139,6 @@ class GdnBackend:
             )
         )
         return dict.fromkeys(self.names, metadata)
-
-    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """Does nothing: the graph reads the starts and slots at fixed addresses."""
-
-    def reset(self) -> None:
-        """Does nothing: each step builds all of its metadata."""
 
 
 def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:

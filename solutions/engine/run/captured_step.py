@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -26,7 +26,7 @@ class Break(NamedTuple):
     name: str
     layer: Layer
     hidden: Hidden
-    """Output of the graph before the layer, for the graph after it."""
+    """Output of the graph before the layer, kept in memory for the graph after it."""
     unmixed: torch.Tensor
     """[size, …]: output of the graph before the layer, for the eager call."""
     mixed: torch.Tensor
@@ -65,6 +65,12 @@ class StepGraphs:
             if num_rows is None
             else StepView.of_prefills(size, num_rows, limits)
         )
+        self.eager_kinds = [
+            kind
+            for kind, backend in backends.items()
+            if not (backend.can_be_captured if self.of_decodes else backend.can_capture_prefills)
+        ]
+        """The kinds of layers that no graph contains."""
         self.breaks: list[Break] = []
         self.graphs: list[Graph] = []
         # Each buffer is read once, before the next break, so that all layers of a width share one.
@@ -78,102 +84,78 @@ class StepGraphs:
         self._warm_up()
         self._capture()
 
-    @property
-    def eager_kinds(self) -> list[LayerKind]:
-        """The kinds of layers that no graph contains."""
-        return [kind for kind, backend in self.backends.items() if not self._is_held(backend)]
+    def _warm_up(self) -> None:
+        """Runs the step once eagerly, since a capture can't compile kernels. The inputs have no
+        tokens yet, so no cache is written to."""
+        if not self.of_decodes:
+            # The layers between graphs need the metadata of a real step.
+            for _ in self._advance():
+                pass
+            return
+        self.inputs.prepare(self.size)
+        inputs = self.inputs.model_inputs(self.size)
+        metadata = self._metadata(self.backends)
+        self.inputs.choose(self.model.forward(inputs, metadata, None))
 
-    @property
-    def held_kinds(self) -> list[LayerKind]:
-        """The kinds of layers that the graphs contain."""
-        return [kind for kind, backend in self.backends.items() if self._is_held(backend)]
+    def _capture(self) -> None:
+        """Captures a graph up to each layer that is left out, and one up to the sampled tokens."""
+        places = self._advance()
+        place: Break | None
+        while True:
+            graph = current().graph()
+            with graph.capture():
+                place = next(places, None)
+            self.graphs.append(graph)
+            if place is None:
+                return
+            self.breaks.append(place)
 
-    def _is_held(self, backend: Backend) -> bool:
-        return backend.can_be_captured if self.of_decodes else backend.can_capture_prefills
+    def _advance(self) -> Iterator[Break]:
+        """Runs the largest step up to its sampled tokens. Stops before the mixing of each layer
+        that is left out, and yields that layer."""
+        if not self.eager_kinds:
+            self.inputs.prepare(self.size)
+        held = [kind for kind in self.backends if kind not in self.eager_kinds]
+        metadata = self._metadata(held)
+        inputs = self.inputs.model_inputs(self.size)
+        hidden = self.model.begin(inputs)
+        for name, layer in self.model.layers.items():
+            unmixed = layer.before_mixing(hidden)
+            if layer.kind in self.eager_kinds:
+                mixed = self._rooms[layer.mixed_size]
+                yield Break(name, layer, hidden, unmixed, mixed)
+            else:
+                mixed = layer.mix(unmixed, inputs, metadata[name])
+            hidden = layer.after_mixing(hidden, mixed)
+        logits = self.model.finish(hidden, self._logits_rows)
+        self.sampled = Sampled(logits, self.inputs.choose(logits))
 
     def replay(self, view: StepView, num_sampling: int) -> Sampled:
         """Queues a step whose inputs are uploaded already. Returns logits and tokens of the step's
         first `num_sampling` rows that sample."""
-        metadata: dict[str, object] = {}
         if self.breaks:
             self.inputs.prepare(self.size)
-        for backend in self.backends.values():
-            if self._is_held(backend):
-                backend.renew(view, self.inputs)
-            else:
+        metadata: dict[str, object] = {}
+        for kind, backend in self.backends.items():
+            if kind in self.eager_kinds:
                 metadata |= backend.build(view, self.inputs)
-        if self.breaks:
-            self._replay_up_to_the_last(slice(view.num_tokens), metadata)
-        self.graphs[-1].replay()
-        rows = slice(num_sampling)
-        return Sampled(self.sampled.logits[rows], self.sampled.tokens[rows])
-
-    def _replay_up_to_the_last(self, rows: slice, metadata: Mapping[str, object]) -> None:
-        """Replays all graphs but the last one, each followed by its eager layer. Attention reads
-        positions and slots, and no ids."""
+            else:
+                backend.renew(view, self.inputs)
+        # Attention reads positions and slots, and no ids.
+        rows = slice(view.num_tokens)
         parts = (self.inputs.token_ids, self.inputs.positions, self.inputs.slot_mapping)
         inputs = ModelInputs(*(part[rows] for part in parts))
-        for graph, place in zip(self.graphs[:-1], self.breaks, strict=True):
+        for graph, place in zip(self.graphs, self.breaks, strict=False):
             graph.replay()
             mixed = place.layer.mix(place.unmixed[rows], inputs, metadata[place.name])
             place.mixed[rows].copy_(mixed)
+        self.graphs[-1].replay()
+        of_rows = slice(num_sampling)
+        return Sampled(self.sampled.logits[of_rows], self.sampled.tokens[of_rows])
 
-    def _warm_up(self) -> None:
-        """Runs the step once eagerly, since a capture can't compile kernels. The inputs have no
-        tokens yet, so no cache is written to."""
-        self.inputs.prepare(self.size)
-        inputs = self.inputs.model_inputs(self.size)
-        if self.of_decodes:
-            metadata = self._build(self._largest, list(self.backends))
-            self.inputs.choose(self.model.forward(inputs, metadata, None))
-            return
-        # The layers between graphs need the metadata of a real step.
-        metadata = self._build(self._largest, self.held_kinds)
-        layers = iter(self.model.layers.items())
-        place = self._advance(self.model.begin(inputs), layers, inputs, metadata)
-        while place is not None:
-            hidden = place.layer.after_mixing(place.hidden, place.mixed)
-            place = self._advance(hidden, layers, inputs, metadata)
-
-    def _build(self, view: StepView, kinds: Sequence[LayerKind]) -> dict[str, object]:
+    def _metadata(self, kinds: Iterable[LayerKind]) -> dict[str, object]:
+        """Returns the metadata of the largest step, for layers of these kinds."""
         metadata: dict[str, object] = {}
         for kind in kinds:
-            metadata |= self.backends[kind].build(view, self.inputs)
+            metadata |= self.backends[kind].build(self._largest, self.inputs)
         return metadata
-
-    def _capture(self) -> None:
-        model = self.model
-        layers = iter(model.layers.items())
-        graph = current().graph()
-        with graph.capture():
-            if not self.eager_kinds:
-                self.inputs.prepare(self.size)
-            metadata = self._build(self._largest, self.held_kinds)
-            inputs = self.inputs.model_inputs(self.size)
-            place = self._advance(model.begin(inputs), layers, inputs, metadata)
-        self.graphs.append(graph)
-        while place is not None:
-            self.breaks.append(place)
-            graph = current().graph()
-            with graph.capture():
-                hidden = place.layer.after_mixing(place.hidden, place.mixed)
-                place = self._advance(hidden, layers, inputs, metadata)
-            self.graphs.append(graph)
-
-    def _advance(
-        self,
-        hidden: Hidden,
-        layers: Iterator[tuple[str, Layer]],
-        inputs: ModelInputs,
-        metadata: dict[str, object],
-    ) -> Break | None:
-        """Runs layers up to the next one that is left out, which it returns, or up to the sampled
-        tokens."""
-        for name, layer in layers:
-            unmixed = layer.before_mixing(hidden)
-            if layer.kind in self.eager_kinds:
-                return Break(name, layer, hidden, unmixed, self._rooms[layer.mixed_size])
-            hidden = layer.after_mixing(hidden, layer.mix(unmixed, inputs, metadata[name]))
-        logits = self.model.finish(hidden, self._logits_rows)
-        self.sampled = Sampled(logits, self.inputs.choose(logits))
-        return None

@@ -10,9 +10,9 @@ import torch
 
 from solutions.engine.model.architecture import Architecture
 from solutions.engine.model.config import ModelConfig
-from solutions.engine.model.family_layers import SandwichLayer
 from solutions.engine.model.model import Model
 
+from ..layers.attention import SandwichLayer
 from .attention import DECODER, HEADS, ends_of, plain_attention, shape_of
 from .fields import Fields
 from .folder import CheckpointFolder
@@ -78,10 +78,9 @@ def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
         architecture=Architecture(
             ropes=tuple(rope_of(text, head_size, kind) for kind in types),
             head_norms=True,
-            sandwich_norms=True,
-            activation="gelu_tanh",
             embedding_scale=float(shape["hidden_size"]) ** 0.5,
             tied=tied,
+            attention_layer=SandwichLayer,
         ),
     )
 

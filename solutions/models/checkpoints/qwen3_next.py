@@ -7,12 +7,13 @@ from typing import cast
 
 import torch
 
-from solutions.engine.model.architecture import Architecture, ExpertShape
+from solutions.engine.model.architecture import Architecture
 from solutions.engine.model.config import LayerKind, ModelConfig
-from solutions.engine.model.experts import Experts
 from solutions.engine.model.layers import AttentionLayer, GatedDeltaNetLayer
 from solutions.engine.model.model import Model
 
+from ..layers.attention import GatedAttentionLayer
+from ..layers.experts import Experts, ExpertShape
 from .attention import DECODER, ends_of, shape_of
 from .fields import Fields
 from .folder import CheckpointFolder
@@ -81,9 +82,9 @@ def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
         architecture=Architecture(
             ropes=(rope,),
             head_norms=True,
-            gated_attention=True,
-            experts=experts,
             tied=config.flag("tie_word_embeddings", False),
+            attention_layer=GatedAttentionLayer,
+            mlp=experts,
         ),
     )
 

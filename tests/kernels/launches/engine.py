@@ -1,10 +1,10 @@
-"""The launches of the kernels of `solutions.engine`."""
+"""The launches of the kernels of `solutions.engine` and `solutions.models`."""
 
 from functools import partial
 
-from solutions.engine.model import experts
 from solutions.engine.sampling import choose, wishes
 from solutions.engine.speculation import propose, verify
+from solutions.models.layers import experts
 
 from .arguments import pointers
 
@@ -104,7 +104,7 @@ LAUNCHES = {
     "solutions.engine.speculation.verify:verify_kernel": {
         "4 drafts": partial(verdicts, 4),
     },
-    "solutions.engine.model.experts:expert_linear_kernel": {
+    "solutions.models.layers.experts:expert_linear_kernel": {
         "bf16, 512 experts": partial(of_experts, "bf16", 512, 1024, 2048, True),
         "bf16, back": partial(of_experts, "bf16", 512, 2048, 512, False),
         "fp32, 5 experts": partial(of_experts, "fp32", 5, 48, 32, True),
@@ -112,5 +112,5 @@ LAUNCHES = {
 }
 VARIES = {
     "solutions.engine.sampling.choose:choose_kernel": (["num_rows"], ["wishes", "slots"]),
-    "solutions.engine.model.experts:expert_linear_kernel": (["tokens_of"], []),
+    "solutions.models.layers.experts:expert_linear_kernel": (["tokens_of"], []),
 }

@@ -5,10 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from solutions.common.decoder.layer import Hidden
-from solutions.engine.model.architecture import Architecture, ExpertShape
-from solutions.engine.model.experts import BLOCK_M, BLOCK_N, Experts
-
-from .setting import small
+from solutions.models.layers.experts import BLOCK_M, BLOCK_N, ExpertShape
+from tests.engine.setting import small
 
 
 @pytest.mark.parametrize("normalised", [True, False], ids=["normalised", "as they are"])
@@ -19,8 +17,7 @@ def test_each_token_has_the_experts_that_its_router_says(accelerator, normalised
         num_experts=3, experts_per_token=2, expert_size=24, shared_size=40, normalised=normalised
     )
     hidden_size, num_tokens = BLOCK_N + 16, 2 * BLOCK_M
-    model = {"hidden_size": hidden_size, "architecture": Architecture(experts=shape)}
-    experts = Experts(small("spans", model=model).model, accelerator.device)
+    experts = shape(small("spans", model={"hidden_size": hidden_size}).model, accelerator.device)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(num_tokens, hidden_size, generator=generator)
     found = experts.forward(Hidden(x.to(accelerator.device), None)).update.cpu()

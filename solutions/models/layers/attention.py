@@ -1,4 +1,4 @@
-"""Layers of families that differ from a plain decoder in more than their weights."""
+"""Attention layers with a gate, as in Qwen3-Next, and between two norms, as in Gemma 3."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from solutions.common.decoder.few_rows import linear
 from solutions.common.decoder.layer import Hidden, Mlp
 from solutions.common.decoder.silu_and_mul import silu_and_mul
 from solutions.common.decoder.weights import norm_weight, projection
+from solutions.engine.model.config import ModelConfig
+from solutions.engine.model.layers import AttentionLayer
 from solutions.flex_graph import Limits
 from solutions.flex_graph.steps.inputs import ModelInputs
-
-from .architecture import Architecture
-from .config import ModelConfig
-from .experts import mlp_of
-from .layers import AttentionLayer
 
 
 class GatedAttentionLayer(AttentionLayer):
@@ -37,7 +34,6 @@ class GatedAttentionLayer(AttentionLayer):
         self.qkv_size = config.qkv_size
         rows = config.qkv_size + config.query_size
         self.qkv_proj = projection(rows, config.hidden_size, config, cos_sin.device)
-        self.mlp = mlp_of(config, cos_sin.device)  # type: ignore[assignment]  # forward alone is used
 
     def mix(
         self, qkv_and_gate: torch.Tensor, inputs: ModelInputs, metadata: object
@@ -47,17 +43,15 @@ class GatedAttentionLayer(AttentionLayer):
 
 
 class SandwichMlp(Mlp):
-    """An MLP between two norms, as in Gemma 3: the second norm comes before the sum. Its activation
-    is the architecture's."""
+    """An MLP between two norms, as in Gemma 3: the second norm comes before the sum."""
 
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
         super().__init__(config, device)
-        self.activation = config.architecture.activation
         self.norm_behind = norm_weight(config, device)
 
     def forward(self, hidden: Hidden) -> Hidden:
         normed = add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
-        gated = silu_and_mul(linear(normed, self.gate_up_proj), self.activation)
+        gated = silu_and_mul(linear(normed, self.gate_up_proj), "gelu_tanh")
         update = linear(gated, self.down_proj)
         return Hidden(hidden.residual, add_rms_norm(update, None, self.norm_behind, self.eps))
 
@@ -81,10 +75,3 @@ class SandwichLayer(AttentionLayer):
         update = linear(mixed, self.o_proj)
         update = add_rms_norm(update, None, self.norm_behind, self.eps)
         return self.mlp.forward(Hidden(hidden.residual, update))
-
-
-def attention_layer_of(architecture: Architecture) -> type[AttentionLayer]:
-    """Returns the class of the attention layers for a model with this architecture."""
-    if architecture.sandwich_norms:
-        return SandwichLayer
-    return GatedAttentionLayer if architecture.gated_attention else AttentionLayer

@@ -3,6 +3,7 @@ so the host launches as many programs as there can be tiles."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -12,26 +13,50 @@ import triton.language as tl
 
 from debubble.accelerator import Work, launch
 from solutions.common.decoder.add_rms_norm import add_rms_norm
-from solutions.common.decoder.layer import Hidden, Mlp
+from solutions.common.decoder.layer import Hidden
+from solutions.common.decoder.shape import check_counts
 from solutions.common.decoder.silu_and_mul import silu_and_mul
 from solutions.common.decoder.weights import norm_weight, projection
-
-from .architecture import ExpertShape
-from .config import ModelConfig
+from solutions.engine.model.config import ModelConfig
 
 BLOCK_M = 16
 """Tokens of a tile: in a decode step an expert rarely has more."""
 BLOCK_N, BLOCK_K = 64, 64
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExpertShape:
+    """The shape of the experts that replace an MLP. Raises ValueError for counts below 1, and for
+    more experts of a token than there are."""
+
+    num_experts: int
+    experts_per_token: int
+    expert_size: int
+    """The intermediate size of each expert: rows of its gates, and of its up projection."""
+    shared_size: int
+    """The intermediate size of the shared expert, which all tokens use."""
+    normalised: bool = True
+    """True if the weights of a token's experts are scaled so that they sum to 1."""
+
+    def __post_init__(self) -> None:
+        names = ("num_experts", "experts_per_token", "expert_size", "shared_size")
+        check_counts(self, names)
+        if self.experts_per_token > self.num_experts:
+            raise ValueError(
+                f"experts_per_token {self.experts_per_token}: there are {self.num_experts} experts"
+            )
+
+    def __call__(self, config: ModelConfig, device: torch.device) -> Experts:
+        """Returns experts of this shape with random weights, as the `mlp` of an Architecture."""
+        return Experts(self, config, device)
+
+
 class Experts:
     """The experts that replace an MLP: norm, router, each token's experts, and one shared expert,
     which all tokens use through a gate of its own."""
 
-    def __init__(self, config: ModelConfig, device: torch.device) -> None:
-        assert config.architecture.experts is not None, "its layers have experts"
-        self.shape: ExpertShape = config.architecture.experts
-        self.eps = config.norm_eps
+    def __init__(self, shape: ExpertShape, config: ModelConfig, device: torch.device) -> None:
+        self.shape, self.eps = shape, config.norm_eps
         hidden, count = config.hidden_size, self.shape.num_experts
         of_expert, shared = self.shape.expert_size, self.shape.shared_size
         self.norm = norm_weight(config, device)
@@ -54,12 +79,6 @@ class Experts:
         shared = F.linear(silu_and_mul(F.linear(normed, self.shared_gate_up)), self.shared_down)
         shared = shared * F.linear(normed, self.shared_gate).sigmoid()
         return Hidden(hidden.residual, mixed + shared)
-
-
-def mlp_of(config: ModelConfig, device: torch.device) -> Mlp | Experts:
-    """Returns the second half of a layer, with random weights: Experts if the architecture has
-    experts, else an Mlp. Gemma 3's layers make a SandwichMlp instead."""
-    return Mlp(config, device) if config.architecture.experts is None else Experts(config, device)
 
 
 class Routes(NamedTuple):
