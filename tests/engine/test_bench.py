@@ -9,7 +9,7 @@ import pytest
 
 from debubble.timeline import Timeline
 from solutions.engine import EngineConfig
-from solutions.engine.measure import bench, latency
+from solutions.engine.measure import latency, step_costs
 from solutions.engine.measure import variants as of_bench
 from solutions.engine.measure.presets import PrefixPreset, ServingPreset
 from solutions.engine.measure.variants import VARIANTS
@@ -72,11 +72,11 @@ def run(accelerator, tmp_path_factory):
     preset = tiny(accelerator.modelled)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(of_bench, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
-        patch.setattr(bench, "STEPS_IN_A_ROW", dict.fromkeys((True, False), IN_A_ROW))
+        patch.setattr(step_costs, "STEPS_IN_A_ROW", dict.fromkeys((True, False), IN_A_ROW))
         for name in ("hybrid", "hybrid_on_sim"):
             patch.setattr(ServingPreset, name, lambda: preset)
         patch.setattr(PrefixPreset, "tiny", tiny_prefixes)
-        bench.main(
+        step_costs.main(
             [
                 "--quick",
                 "--runs",
@@ -159,7 +159,7 @@ def test_a_record_says_what_was_run_and_whether_it_is_modelled(accelerator, run,
 
 
 def test_what_is_drawn_has_its_recording(accelerator, run):
-    for variant in bench.DRAWN:
+    for variant in step_costs.DRAWN:
         timeline = Timeline.load(run[0] / "timelines" / f"engine_{variant}.json")
         assert timeline.modelled is accelerator.modelled
         assert (timeline.counts()["host_syncs"] > 0) == (variant == "none")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.engine.measure.bench import STEPS_IN_A_ROW
 from solutions.engine.measure.presets import ServingPreset
+from solutions.engine.measure.step_costs import STEPS_IN_A_ROW
 from solutions.engine.measure.steps import Decodes
 from solutions.engine.measure.variants import Engines
 from solutions.measure.benchmark import time_in_a_row

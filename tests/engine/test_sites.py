@@ -12,6 +12,8 @@ import solutions.engine
 from solutions.engine import Engine, Model, SamplingParams
 from solutions.engine.measure.sites import measure
 from solutions.engine.model.architecture import Architecture
+from solutions.sync_free.before import bad_words, kv_sharing, ngram, penalties, token_types
+from solutions.sync_free.parts.before import chosen_tokens, conv_metadata
 
 from .setting import ALL, WITHOUT, Setting, add, small
 
@@ -29,7 +31,7 @@ def prompts(setting, lengths=(9, 4, 17, 6, 12)):
 
 
 def waits(accelerator, run):
-    """Returns (result of `run`, file names of the lines at which the host waited). On a GPU `run`
+    """Returns (result of `run`, paths of the files in which the host waited). On a GPU `run`
     is warmed up by a first call."""
     if not accelerator.modelled:
         run()
@@ -38,7 +40,7 @@ def waits(accelerator, run):
         found = run()
     assert timeline.hazards == []
     syncs = [event for event in timeline.events if event.kind == "sync"]
-    return found, [event.source.file.rpartition("/")[2] for event in syncs]
+    return found, [event.source.file for event in syncs]
 
 
 @pytest.mark.sim
@@ -51,7 +53,7 @@ def test_token_types_of_a_pooling_model(accelerator, pooling):
         engine = pooling.engine(optimizations)
         run = lambda engine=engine: engine.pool(prompts(pooling), starts)
         found[optimizations], places = waits(accelerator, run)
-        assert places.count("token_types.py") == (0 if optimizations is ALL else 7)
+        assert places.count(token_types.__file__) == (0 if optimizations is ALL else 7)
     assert torch.equal(found[ALL], found[BEFORE])
 
 
@@ -125,19 +127,19 @@ def test_each_of_the_eight_has_its_place_and_waits_no_more(accelerator):
 
 
 WISHES = {
-    "bad words": ({"bad_words": [[1], [2], [3], [4], [5]]}, "bad_words.py"),
-    "logprobs": ({"logprobs": [1, 2]}, "chosen_tokens.py"),
-    "penalties": ({"presence_penalty": 1.0}, "penalties.py"),
-    "their tokens": ({"presence_penalty": 1.0}, "ngram.py"),
-    "rows to the end": ({}, "kv_sharing.py"),
-    "convolution": ({}, "conv_metadata.py"),
+    "bad words": ({"bad_words": [[1], [2], [3], [4], [5]]}, bad_words),
+    "logprobs": ({"logprobs": [1, 2]}, chosen_tokens),
+    "penalties": ({"presence_penalty": 1.0}, penalties),
+    "their tokens": ({"presence_penalty": 1.0}, ngram),
+    "rows to the end": ({}, kv_sharing),
+    "convolution": ({}, conv_metadata),
 }
 
 
 @pytest.mark.sim
 @pytest.mark.parametrize("site", WISHES)
 def test_a_prompt_waits_at_each_site_as_it_was_and_nowhere_now(accelerator, hybrid, site):
-    sampling, file = WISHES[site]
+    sampling, module = WISHES[site]
     answers = []
     for optimizations in (ALL, BEFORE):
         engine = hybrid.engine(optimizations)
@@ -147,6 +149,6 @@ def test_a_prompt_waits_at_each_site_as_it_was_and_nowhere_now(accelerator, hybr
         if optimizations is ALL:
             assert places == []
         else:
-            assert file in places
+            assert module.__file__ in places
         answers.append(engine.run()[0].token_ids)
     assert answers[0] == answers[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -12,7 +13,19 @@ from rich.table import Table
 
 import debubble
 from debubble.accelerator import Accelerator, current
+from solutions.common import read_back
 from solutions.sync_free import DataParallelGroup
+from solutions.sync_free.before import (
+    bad_words,
+    causal_conv1d,
+    data_parallel,
+    kv_sharing,
+    logprobs,
+    ngram,
+    penalties,
+    token_types,
+)
+from solutions.sync_free.parts.before import chosen_tokens, clear_rows, conv_metadata, row_moves
 
 from ..engine import Engine
 from ..model.architecture import Architecture
@@ -24,8 +37,6 @@ from ..requests.request import SamplingParams
 PROMPT = [7, 3, 5, 7, 3, 5, 7, 3]
 """A prompt that repeats itself, so that there are drafts."""
 TOKENS = 6
-READ_BACK = "read_back.py"
-"""The file in which an engine waits for a step's tokens, if they have not arrived yet."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +46,8 @@ class Site:
 
     runs_in: str
     """The file of solutions/engine that calls the site."""
-    waited_in: tuple[str, ...]
-    """Files of solutions/sync_free in which the host waits without the optimisation."""
+    waited_in: tuple[ModuleType, ...]
+    """Modules of solutions/sync_free in which the host waits without the optimisation."""
     pattern: tuple[LayerKind, ...] = ("spans",)
     architecture: Architecture = field(default_factory=Architecture)
     num_drafts: int = 0
@@ -82,28 +93,26 @@ class Site:
 
 SITES: dict[str, Site] = {
     "bad words": Site(
-        "sampling/sampler.py", ("bad_words.py",), wishes={"bad_words": [[1], [2], [3], [4], [5]]}
+        "sampling/sampler.py", (bad_words,), wishes={"bad_words": [[1], [2], [3], [4], [5]]}
     ),
     "log-probabilities": Site(
-        "sampling/sampler.py", ("logprobs.py", "chosen_tokens.py"), wishes={"logprobs": [1, 2]}
+        "sampling/sampler.py", (logprobs, chosen_tokens), wishes={"logprobs": [1, 2]}
     ),
     "penalties": Site(
         "sampling/counted.py",
-        ("penalties.py", "clear_rows.py"),
+        (penalties, clear_rows),
         wishes={"presence_penalty": 1.0},
     ),
-    "n-grams": Site("sampling/counted.py", ("ngram.py", "row_moves.py"), num_drafts=3),
-    "rows to the end": Site("runner.py", ("kv_sharing.py",)),
+    "n-grams": Site("sampling/counted.py", (ngram, row_moves), num_drafts=3),
+    "rows to the end": Site("runner.py", (kv_sharing,)),
     "token types": Site(
         "run/pooling.py",
-        ("token_types.py",),
+        (token_types,),
         architecture=Architecture(token_types=2),
         pools=True,
     ),
-    "convolution": Site(
-        "run/backends.py", ("causal_conv1d.py", "conv_metadata.py"), pattern=("gdn",)
-    ),
-    "ranks": Site("run/data_parallel.py", ("data_parallel.py",), has_ranks=True),
+    "convolution": Site("run/backends.py", (causal_conv1d, conv_metadata), pattern=("gdn",)),
+    "ranks": Site("run/data_parallel.py", (data_parallel,), has_ranks=True),
 }
 """The sites by name, in the words of this project; upstream's names are in solutions/sync_free."""
 
@@ -147,7 +156,7 @@ def _waits(
     with debubble.record(accelerator) as timeline:
         answers = site.meet(engine)
     files = [
-        event.source.file.rpartition("/")[2]
+        event.source.file
         for event in timeline.events
         if event.kind == "sync" and event.source is not None
     ]
@@ -155,8 +164,9 @@ def _waits(
         return len(files), site.answers(engine)
     if optimizations.sync_free:
         # Every wait counts, but for those for the tokens themselves.
-        return sum(file != READ_BACK for file in files), answers
-    return sum(file in site.waited_in for file in files), answers
+        return sum(file != read_back.__file__ for file in files), answers
+    waited_in = [module.__file__ for module in site.waited_in]
+    return sum(file in waited_in for file in files), answers
 
 
 COLUMNS: dict[str, Callable[[SiteWaits], str]] = {
