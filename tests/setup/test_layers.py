@@ -31,6 +31,7 @@ def test_the_layers_hold():
         ("solutions/other.py", "debubble", "Solutions run on an accelerator"),
         ("solutions/other.py", "debubble.timeline", "Solutions run on an accelerator"),
         ("debubble/sim/memory.py", "debubble.sim.tensor", "Each room of sim"),
+        ("solutions/engine.py", "solutions.models", "The engine knows nothing of models"),
         ("debubble/sim/garret.py", "torch", "Each room of sim"),
     ],
 )
@@ -62,7 +63,7 @@ def small_project(tmp_path):
     for package in (*PACKAGES, *floors, "solutions/system"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").touch()
-    for module in ("katas/system.py", "debubble/sim/tensor.py"):
+    for module in ("katas/system.py", "debubble/sim/tensor.py", "solutions/models.py"):
         (tmp_path / module).touch()
     return tmp_path
 
