@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
 
 import torch
 
@@ -13,7 +12,6 @@ from solutions.engine.engine import Engine
 from solutions.engine.requests.request import SamplingParams
 from solutions.engine.requests.turns import turn_of
 
-from .checkpoints.folder import CheckpointFolder
 from .checkpoints.images import ImagePrompt, ImageTower
 from .checkpoints.load import read_folder
 from .pretrained import from_pretrained
@@ -22,17 +20,12 @@ from .text.tokenizer import Messages, Tokenizer
 
 
 class ServedModel:
-    """An engine of ids, with the tokenizer and the vision tower of its checkpoint."""
+    """A checkpoint's folder and an engine with its weights, by default one that `from_pretrained`
+    makes. Raises the errors of `from_pretrained`."""
 
-    def __init__(self, engine: Engine, folder: str | Path) -> None:
-        self.engine = engine
-        self.checkpoint: CheckpointFolder = read_folder(folder)
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path, *given: Any, **options: Any) -> Self:
-        """Returns the model of the checkpoint in `folder`, on an engine that the function
-        `from_pretrained` makes with the same arguments."""
-        return cls(from_pretrained(folder, *given, **options), folder)
+    def __init__(self, folder: str | Path, engine: Engine | None = None) -> None:
+        self.engine = from_pretrained(folder) if engine is None else engine
+        self.checkpoint = read_folder(folder)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

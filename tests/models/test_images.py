@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from solutions.engine import NAMES, Optimizations, SamplingParams
-from solutions.models import ServedModel
+from solutions.models import ServedModel, from_pretrained
 
 from .tiny import make, prompt_of
 
@@ -63,7 +63,9 @@ def test_a_prompt_with_images_is_answered_as_by_transformers(
 ):
     """A prompt with two images has the same answer as by transformers, also if it is longer than
     the attention window and an image crosses the edge of a window."""
-    model = ServedModel.from_pretrained(checkpoint.folder, optimizations, **SIZES)
+    model = ServedModel(
+        checkpoint.folder, from_pretrained(checkpoint.folder, optimizations, **SIZES)
+    )
     ids = [*prompt_of(7), *IMAGE, *prompt_of(5, 1), *IMAGE, *prompt_of(4, 2)]
     images = pixels(2)
     right = right_answer(checkpoint, ids, images, 8)
@@ -95,13 +97,13 @@ def test_each_layout_of_tensors_is_served(accelerator, checkpoint, tmp_path, age
             renamed[f"{projector}{part}.{rest}"] = tensor
     shutil.copy(checkpoint.folder / "config.json", tmp_path)
     safetensors.save_file(renamed, tmp_path / "model.safetensors")
-    model = ServedModel.from_pretrained(tmp_path, **SIZES)
+    model = ServedModel(tmp_path, from_pretrained(tmp_path, **SIZES))
     ids, images = [*prompt_of(3), *IMAGE, *prompt_of(2, 1)], pixels(1)
     assert answer(model, ids, images, 2).token_ids == right_answer(checkpoint, ids, images, 2)
 
 
 def test_an_image_that_is_known_is_found_and_another_in_its_place_is_not(accelerator, checkpoint):
-    model = ServedModel.from_pretrained(checkpoint.folder, **SIZES)
+    model = ServedModel(checkpoint.folder, from_pretrained(checkpoint.folder, **SIZES))
     tower = model.images
     tower._first_ids = tower._first_ids[:1]
     ids = [*prompt_of(3), *IMAGE, *prompt_of(20, 1)]
@@ -123,7 +125,7 @@ def test_an_image_that_is_known_is_found_and_another_in_its_place_is_not(acceler
 
 
 def test_what_does_not_fit_is_refused(accelerator, checkpoint):
-    model = ServedModel.from_pretrained(checkpoint.folder, **SIZES)
+    model = ServedModel(checkpoint.folder, from_pretrained(checkpoint.folder, **SIZES))
     with pytest.raises(ValueError, match=r"1 images for runs of \[3\] image tokens"):
         model.image_prompt([1, 90, 90, 90, 2], pixels(1))
     with pytest.raises(ValueError, match=r"2 images for runs of \[4\]"):

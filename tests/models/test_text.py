@@ -3,7 +3,7 @@
 import pytest
 
 from solutions.engine import SamplingParams
-from solutions.models import ServedModel, config_of
+from solutions.models import ServedModel, config_of, from_pretrained
 from solutions.models.generate import main
 from solutions.models.text.answer import AnswerText
 
@@ -71,7 +71,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(accelerator, folder):
-    return ServedModel.from_pretrained(folder, max_model_len=48, max_num_seqs=2)
+    return ServedModel(folder, from_pretrained(folder, max_model_len=48, max_num_seqs=2))
 
 
 def test_a_stream_says_what_generate_answers(model):
@@ -122,7 +122,7 @@ def test_a_broken_tokenizer_is_refused_by_its_file(accelerator, tmp_path, conten
     folder = PlainFolder.of(tmp_path / "folder").write()
     if contents is not None:
         (folder / "tokenizer.json").write_text(contents)
-    model = ServedModel.from_pretrained(folder, max_model_len=32, max_num_seqs=1)
+    model = ServedModel(folder, from_pretrained(folder, max_model_len=32, max_num_seqs=1))
     with pytest.raises(ValueError, match=r"tokenizer\.json") as refusal:
         model.stream("hello").__next__()
     assert "\n" not in str(refusal.value)

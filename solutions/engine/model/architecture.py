@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+import torch
+
+from solutions.common.decoder.layer import DecoderLayer, Hidden
+from solutions.common.decoder.shape import DecoderConfig
+
+
+class SecondHalf(Protocol):
+    """The half of a layer after its mixing of tokens, such as an Mlp."""
+
+    def forward(self, hidden: Hidden) -> Hidden: ...
+
+
+class MakesSecondHalf(Protocol):
+    """A class such as Mlp, or an object that is equal for equal shapes, as configs are compared."""
+
+    def __call__(self, config: DecoderConfig, device: torch.device) -> SecondHalf: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +48,10 @@ class Architecture:
     """The number of token types, each with an embedding, of a pooling model; 0 is none."""
     tied: bool = False
     """True if the head is the embedding."""
-    attention_layer: Callable[..., Any] | None = None
-    """The class of attention layers, with the arguments of AttentionLayer; None is that class."""
-    mlp: Callable[..., Any] | None = None
-    """Makes the second half of each layer, with the arguments of Mlp; None is Mlp. It is equal for
-    equal shapes, so that configs can be compared."""
+    attention_layer: type[DecoderLayer[Any]] | None = None
+    """The class of attention layers, derived from AttentionLayer; None is AttentionLayer."""
+    mlp: MakesSecondHalf | None = None
+    """Makes the second half of each layer; None is Mlp."""
 
 
 PLAIN = Architecture()

@@ -70,7 +70,7 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
         if isinstance(self.attention, SpanAttention):
             self.attention.window = window
         if config.architecture.mlp is not None:
-            self.mlp = config.architecture.mlp(config, cos_sin.device)
+            self.mlp = config.architecture.mlp(config, cos_sin.device)  # type: ignore[assignment]  # forward alone is used
         if config.architecture.head_norms:
             ones = torch.ones(2, config.head_size, dtype=config.dtype, device=cos_sin.device)
             self.attention.norms = HeadNorms(ones[0], ones[1], config.norm_eps)

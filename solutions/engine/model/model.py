@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +32,9 @@ class Model(DecoderModel[Layer]):
         self.num_slots = limits.max_num_seqs + config.num_states
         self.states = _states(config, self.num_slots, device)
         cos_sins = _cos_sins(config, device)
-        attention_layer = model.architecture.attention_layer or AttentionLayer
+        attention_layer = cast(
+            type[AttentionLayer], model.architecture.attention_layer or AttentionLayer
+        )
         of_layers = iter(self.states.layers if self.states else ())
 
         def make_layer(index: int) -> Layer:

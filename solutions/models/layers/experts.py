@@ -14,10 +14,9 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 from solutions.common.decoder.add_rms_norm import add_rms_norm
 from solutions.common.decoder.layer import Hidden
-from solutions.common.decoder.shape import check_counts
+from solutions.common.decoder.shape import DecoderConfig, check_counts
 from solutions.common.decoder.silu_and_mul import silu_and_mul
 from solutions.common.decoder.weights import norm_weight, projection
-from solutions.engine.model.config import ModelConfig
 
 BLOCK_M = 16
 """Tokens of a tile: in a decode step an expert rarely has more."""
@@ -46,7 +45,7 @@ class ExpertShape:
                 f"experts_per_token {self.experts_per_token}: there are {self.num_experts} experts"
             )
 
-    def __call__(self, config: ModelConfig, device: torch.device) -> Experts:
+    def __call__(self, config: DecoderConfig, device: torch.device) -> Experts:
         """Returns experts of this shape with random weights, as the `mlp` of an Architecture."""
         return Experts(self, config, device)
 
@@ -55,7 +54,7 @@ class Experts:
     """The experts that replace an MLP: norm, router, each token's experts, and one shared expert,
     which all tokens use through a gate of its own."""
 
-    def __init__(self, shape: ExpertShape, config: ModelConfig, device: torch.device) -> None:
+    def __init__(self, shape: ExpertShape, config: DecoderConfig, device: torch.device) -> None:
         self.shape, self.eps = shape, config.norm_eps
         hidden, count = config.hidden_size, self.shape.num_experts
         of_expert, shared = self.shape.expert_size, self.shape.shared_size
