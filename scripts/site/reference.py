@@ -11,7 +11,7 @@ from debubble.contract.protocol import Accelerator
 
 from .page import Page
 
-SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine")
+SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine", "models")
 
 
 def pages() -> list[Page]:

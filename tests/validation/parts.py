@@ -30,6 +30,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "exercises": ("tests/exercises", "tests/views"),
     **{system: (f"tests/{system}",) for system in SYSTEMS},
     "sync_free": ("tests/sync_free", "tests/common"),
+    "engine": ("tests/engine", "tests/models"),
 }
 """The files and folders of tests that each part runs, by the part's name without "tests-"."""
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
