@@ -42,8 +42,7 @@ class Recovery:
         current().synchronize()  # The steps in flight are unknown: wait for all.
         while self.served.in_flight:
             self.served.hand_out()
-        requests = list(self.served.by_id.values())
-        for request in requests:
+        for request in list(self.served.by_id.values()):
             if request.reason_to_end:
                 self.served.end(request, request.reason_to_end)
         self.scheduler.reset(list(self.served.by_id.values()))
