@@ -40,10 +40,7 @@ class EngineRunner:
             limits, config.model.vocab_size, model.device, config.num_drafts
         )
         self.backends = backends_of(model, seams)
-        self.sampler = Sampler(seams.step, self.inputs)
-        # Decode steps have one token of each request, or several with drafts.
-        drafted = DraftedInputs(self.inputs) if config.num_drafts else None
-        self._sampler_of_drafts = Sampler(seams.step, drafted) if drafted else self.sampler
+        self.sampler = Sampler(seams.step)
         self.counted = CountedRequests(seams.step, self.inputs.tables, bool(config.num_drafts))
         most_rows = -(-limits.max_num_seqs // ROWS_TOGETHER) * ROWS_TOGETHER
         self._logits_rows = torch.zeros(most_rows, dtype=torch.int32, device=model.device)
@@ -51,7 +48,8 @@ class EngineRunner:
         if sizes is None:
             sizes = default_capture_sizes(limits, limits.max_num_seqs)
         self.capture_sizes = checked_capture_sizes(sizes, limits)
-        of_decodes = drafted or self.inputs
+        # Decode steps have one token of each request, or several with drafts.
+        of_decodes = DraftedInputs(self.inputs) if config.num_drafts else self.inputs
         self.captured = {
             size: StepGraphs(model, self.backends, of_decodes, size * of_decodes.tokens_of_row)
             for size in reversed(self.capture_sizes)
@@ -70,10 +68,10 @@ class EngineRunner:
         view = StepView.of(batch)
         captured = self._captured_for(batch, padded_rows)
         if captured is None:
-            return self.sampler.sample(batch.sampling_rows, self._run_eagerly(batch, view))
-        sampled = captured.replay(view, len(batch.sampling_rows) * captured.inputs.tokens_of_row)
-        sampler = self.sampler if captured.inputs is self.inputs else self._sampler_of_drafts
-        return sampler.sample(batch.sampling_rows, sampled)
+            sampled = self._run_eagerly(batch, view)
+        else:
+            sampled = captured.replay(view, len(batch.sampling_rows))
+        return self.sampler.sample(batch.sampling_rows, sampled)
 
     def _captured_for(self, batch: StepBatch, padded_rows: int) -> StepGraphs | None:
         """Returns the smallest graphs that the step fits into, or None if it fits into none."""
@@ -95,7 +93,7 @@ class EngineRunner:
         num_rows = len(batch.sampling_rows)
         rows = self._rows_to_the_end(num_rows)
         logits = self.model.forward(inputs, self._metadata(view), rows)[:num_rows]
-        return Sampled(logits, self.inputs.choose(logits))
+        return Sampled(logits, self.inputs.choose(logits), self.inputs)
 
     def pool(self, batch: StepBatch, text_starts: Mapping[int, int]) -> Awaited:
         """Returns the normalised hidden state [R, hidden_size] of the last token of each of the R

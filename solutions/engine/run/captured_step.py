@@ -40,6 +40,8 @@ class Sampled(NamedTuple):
     """[rows, vocab_size], valid until the next step overwrites them."""
     tokens: torch.Tensor
     """[rows] int64: sampled by each request's parameters, but for its bad words."""
+    inputs: DeviceInputs
+    """The step's inputs, which chose the tokens."""
 
 
 class StepGraphs:
@@ -128,11 +130,11 @@ class StepGraphs:
                 mixed = layer.mix(unmixed, inputs, metadata[name])
             hidden = layer.after_mixing(hidden, mixed)
         logits = self.model.finish(hidden, self._logits_rows)
-        self.sampled = Sampled(logits, self.inputs.choose(logits))
+        self.sampled = Sampled(logits, self.inputs.choose(logits), self.inputs)
 
     def replay(self, view: StepView, num_sampling: int) -> Sampled:
         """Queues a step whose inputs are uploaded already. Returns logits and tokens of the step's
-        first `num_sampling` rows that sample."""
+        first `num_sampling` requests that sample."""
         if self.breaks:
             self.inputs.prepare(self.size)
         metadata: dict[str, object] = {}
@@ -150,8 +152,8 @@ class StepGraphs:
             mixed = place.layer.mix(place.unmixed[rows], inputs, metadata[place.name])
             place.mixed[rows].copy_(mixed)
         self.graphs[-1].replay()
-        of_rows = slice(num_sampling)
-        return Sampled(self.sampled.logits[of_rows], self.sampled.tokens[of_rows])
+        of_rows = slice(num_sampling * self.inputs.tokens_of_row)
+        return Sampled(self.sampled.logits[of_rows], self.sampled.tokens[of_rows], self.inputs)
 
     def _metadata(self, kinds: Iterable[LayerKind]) -> dict[str, object]:
         """Returns the metadata of the largest step, for layers of these kinds."""

@@ -12,7 +12,6 @@ import torch
 from ..requests.step_batch import ScheduledRequest
 from ..run.captured_step import Sampled
 from ..run.sides import Awaited, StepSide
-from ..run.step_inputs import DeviceInputs
 from .wishes import SECOND
 
 
@@ -85,13 +84,13 @@ class Sampler:
     """The last part of a step: replaces tokens that bad words forbid, gathers log-probabilities,
     and starts the download."""
 
-    def __init__(self, side: StepSide, inputs: DeviceInputs) -> None:
-        self.side, self.inputs = side, inputs
+    def __init__(self, side: StepSide) -> None:
+        self.side = side
 
     def sample(self, rows: list[ScheduledRequest], sampled: Sampled) -> SampledStep:
         """Starts the download of the step's tokens and log-probabilities, and returns it. `rows`
         are the step's rows that sample, in the order of `sampled`."""
-        width = self.inputs.tokens_of_row
+        width = sampled.inputs.tokens_of_row
         asked = {
             number * width + place: row.request.sampling.logprobs
             for number, row in enumerate(rows)
@@ -107,7 +106,7 @@ class Sampler:
         read_back = self.side.read_back
         return SampledStep(
             rows,
-            read_back(self.inputs.answers_of(tokens)),
+            read_back(sampled.inputs.answers_of(tokens)),
             None if found is None else read_back(found.logprob_token_ids),
             None if found is None else read_back(found.logprobs),
             width - 1,
@@ -117,7 +116,7 @@ class Sampler:
         """Returns [rows] int64: the sampled tokens, none of them forbidden by its request. The
         graph samples without bad words, so a step with any samples again; rows that forbid nothing
         get the same token. A request with bad words gets one token of a step."""
-        width = self.inputs.tokens_of_row
+        width = sampled.inputs.tokens_of_row
         bad_words = {
             number * width: row.request.sampling.bad_words
             for number, row in enumerate(rows)
@@ -127,4 +126,4 @@ class Sampler:
             return sampled.tokens
         past = [row.request.generated for row in rows for _ in range(width)]
         self.side.apply_bad_words(sampled.logits, bad_words, past)
-        return self.inputs.choose(sampled.logits, SECOND)
+        return sampled.inputs.choose(sampled.logits, SECOND)
