@@ -67,7 +67,7 @@ class SimDevice:
         function may start a backward pass meanwhile."""
         self._queue = LaunchQueue(cost)
         self.races = Races(self._report)
-        self.handing_out = HandingOut(self.races.report)
+        self.handing_out = HandingOut(self.races)
 
     # Threads.
 
@@ -300,21 +300,9 @@ class SimDevice:
         """Makes the current stream the owner of a new tensor's block, and reports a race if another
         stream may still use its memory. Skips memory made in a capture, which stays its graph's."""
         if self.capturing is None:
-            block, stream, given_back = (
-                tensor.block,
-                self.streams.current(),
-                self.handing_out.given_back,
-            )
-            block.owner, block.returns = stream.number, given_back
-            if len(self.streams.all) > 1:
-                block.leaves = left = self.handing_out.left
-                if left:
-                    self.races.lies_where(
-                        block, self.handing_out.left_for(block, self.races.known_to_host)
-                    )
-            if given_back:
-                known = self.races.known_to(stream)
-                self.handing_out.expect_unused(block, stream, known, self.source)
+            are_several = len(self.streams.all) > 1
+            stream = self.streams.current()
+            self.handing_out.hand_out(tensor.block, stream, are_several, self.source)
 
     def settle(self, by: float | None = None) -> None:
         """Finishes the copies and kernels on host memory that are done by the host's clock, or by

@@ -14,12 +14,13 @@ from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import Hazard
 
 from ..memory.access_log import Knowledge
-from ..memory.blocks import ROUNDED_TO, Access, Block, GivenBack
+from ..memory.blocks import ROUNDED_TO, Access, Block, Freed
 
 if TYPE_CHECKING:
+    from .races import Races
     from .streams import SimStream
 
-MOST_GIVEN_BACK = 1024
+MOST_USED_BY_OTHERS = 1024
 """The most freed blocks that are remembered because another stream may still use them."""
 MOST_LEFT = 64
 """The most freed blocks that are remembered because their own stream may still use them."""
@@ -28,20 +29,38 @@ SMALL = 1 << 20
 
 
 class HandingOut:
-    def __init__(self, report: Callable[[Hazard], None]) -> None:
-        self.report = report
-        self.given_back: deque[GivenBack] = deque(maxlen=MOST_GIVEN_BACK)
+    def __init__(self, races: Races) -> None:
+        self._races = races
+        self.used_by_others: deque[Freed] = deque(maxlen=MOST_USED_BY_OTHERS)
         """Freed blocks that streams other than their own may still use."""
 
-        self.left: deque[GivenBack] = deque(maxlen=MOST_LEFT)
+        self.left: deque[Freed] = deque(maxlen=MOST_LEFT)
         """Freed blocks that work on their own stream may still use."""
 
     def all_done(self) -> None:
         """Forgets all freed blocks, because the device has finished all queued work."""
-        self.given_back.clear()
+        self.used_by_others.clear()
         self.left.clear()
 
-    def left_for(self, block: Block, host_knows: Knowledge) -> Access | None:
+    def hand_out(
+        self,
+        block: Block,
+        stream: SimStream,
+        are_several: bool,
+        line: Callable[[], SourceLine | None],
+    ) -> None:
+        """Makes `stream` the owner of a new block, and reports a race if another use of its memory
+        may be pending. `are_several` is True if the device has several streams. `line` returns the
+        source line that allocates the block."""
+        block.owner, block.returns = stream.number, self.used_by_others
+        if are_several:
+            block.leaves = self.left
+            if self.left:
+                self._races.lies_where(block, self._left_for(block, self._races.known_to_host))
+        if self.used_by_others:
+            self._expect_unused(block, stream, self._races.known_to(stream), line)
+
+    def _left_for(self, block: Block, host_knows: Knowledge) -> Access | None:
         """Returns the last access to a freed block whose memory PyTorch may reuse for this new
         block, and forgets the freed block. Returns None if there is none, or if the host knows that
         the access is done."""
@@ -52,7 +71,7 @@ class HandingOut:
                 return use if host_knows(use.stream) < use.order else None
         return None
 
-    def expect_unused(
+    def _expect_unused(
         self,
         block: Block,
         stream: SimStream,
@@ -60,9 +79,9 @@ class HandingOut:
         line: Callable[[], SourceLine | None],
     ) -> None:
         """Reports a race if a new block may reuse freed memory of its stream that another stream
-        still uses. `line` returns the source line that allocates the block."""
-        for _ in range(len(self.given_back)):
-            memory = self.given_back.popleft()
+        still uses."""
+        for _ in range(len(self.used_by_others)):
+            memory = self.used_by_others.popleft()
             uses = memory.uses
             if memory.owner == stream.number:
                 uses = tuple(use for use in uses if known(use.stream) < use.order)
@@ -70,7 +89,7 @@ class HandingOut:
                     self._report(uses[-1], stream, line())
                     continue
             if uses:
-                self.given_back.append(memory._replace(uses=uses))
+                self.used_by_others.append(memory._replace(uses=uses))
 
     def _report(self, use: Access, stream: SimStream, source: SourceLine | None) -> None:
         lane_of = stream.sim.streams.lane_of
@@ -80,7 +99,7 @@ class HandingOut:
             f"{lane_of(stream.number)}, on which its memory was asked for, doesn't wait for that "
             "use. Hold the tensor until it does, or call its record_stream"
         )
-        self.report(Hazard("memory_reused", message, use.source, source))
+        self._races.report(Hazard("memory_reused", message, use.source, source))
 
 
 def _fits(block: Block, nbytes: int) -> bool:

@@ -46,7 +46,7 @@ class Past(NamedTuple):
     wrote: bool
 
 
-class GivenBack(NamedTuple):
+class Freed(NamedTuple):
     """Freed device memory that queued work may still use."""
 
     owner: int
@@ -173,9 +173,9 @@ class Block:
         """The number of bytes that IN_USE counts for the block."""
         self.owner = 0
         """The number of the stream on which the block was allocated."""
-        self.returns: deque[GivenBack] | None = None
+        self.returns: deque[Freed] | None = None
         """The queue that gets the freed memory if streams other than the owner may still use it."""
-        self.leaves: deque[GivenBack] | None = None
+        self.leaves: deque[Freed] | None = None
         """The queue that gets the freed memory if its owner may still use it; None while there is
         only one stream."""
         self.left_by: Access | None = None
@@ -241,12 +241,12 @@ class Block:
             start, end = self.span()
             if own:
                 last = max(own, key=lambda access: access.order)
-                self.leaves.append(GivenBack(self.owner, end - start, (last,)))
+                self.leaves.append(Freed(self.owner, end - start, (last,)))
         if self.elsewhere and self.returns is not None:
             uses = [use for use in self.elsewhere.values() if use.stream not in self.kept_for]
             start, end = self.span()
             if uses:
-                self.returns.append(GivenBack(self.owner, end - start, tuple(uses)))
+                self.returns.append(Freed(self.owner, end - start, tuple(uses)))
 
 
 class DeviceBlock(Block):
