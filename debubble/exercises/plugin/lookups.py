@@ -1,4 +1,4 @@
-"""What the katas' plugin knows of a run: the kata of a test, its catalogue, its course."""
+"""The look-ups of the katas' plugin: the kata of a test, its catalogue, its course."""
 
 from __future__ import annotations
 
