@@ -164,15 +164,6 @@ def test_the_kernels_of_a_short_query_split_and_combine(accelerator, batch):
     assert kernels == ["flex_decoding", "flex_combine_max", "flex_combine_sum"]
 
 
-def test_a_mask_alone_counts_for_nothing(accelerator, batch):
-    """A mask adds nothing to the counts of flex_attention, which are three kernels: its operators
-    are part of them."""
-    batch.attend()
-    with debubble.record(accelerator) as timeline:
-        batch.attend()
-    assert timeline.counts() == {name: 0 for name in timeline.counts()} | {"kernels": 3}
-
-
 IN_HOST_MEMORY = torch.arange(32)
 NOT_IN_A_KERNEL = {
     "a value": (lambda q, table: q == int(table[0]), "makes the host wait .*with __int__"),

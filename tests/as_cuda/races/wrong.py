@@ -81,16 +81,6 @@ def gradient_hook_on_a_stream_that_nobody_joins():
 # Graphs.
 
 
-def graph_whose_input_was_freed():
-    x = torch.ones(4, device="cuda")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        y = x * 2  # first
-    del x  # second
-    graph.replay()
-    y.tolist()
-
-
 def graph_whose_input_was_replaced():
     state = {"x": torch.ones(4, device="cuda")}
     graph = torch.cuda.CUDAGraph()

@@ -109,6 +109,7 @@ def indices_from_numpy(device):
     x[np.array([0, 1])] = 5
     x[np.int64(2)] = 4
     x[np.array([True, False, False, True])] = 1
+    x[range(2)] = 16
     return x, x[np.array([0, 1])], x[np.int64(1)], x[range(2)]
 
 
@@ -140,44 +141,15 @@ def ellips(device):
     return x, x[..., 0, None], x[None, ..., 1]
 
 
-def index_ops(device):
+def scattering_in_place(device):
     x = grid(device)
-    i = torch.tensor([2, 0], device=device)
-    return (
-        x.index_select(0, i),
-        x.index_fill(0, i, 3.0),
-        x.index_add(0, i, x[:2], alpha=2),
-        x.index_copy(0, i, x[:2]),
-        x.select_scatter(x[0], 0, 1),
-        x.slice_scatter(x[:2], 0, 1, 3),
-        x.narrow(0, 1, 2),
-        x.take(i),
-        x[i].index_put((i[1:],), torch.zeros(6, device=device)),
-        x.index_put_((i, i), torch.ones(2, device=device), accumulate=True),
-        x.nonzero(),
-        torch.nonzero(x, as_tuple=True),
-        torch.argwhere(x > 20),
-        torch.where(x > 20),
-        torch.nonzero_static(x > 20, size=2),
-    )
-
-
-def scatter_etc(device):
-    x = grid(device)
-    i = torch.tensor([[0, 1, 2, 0, 1, 2]], device=device)
     z = torch.zeros(4, 6, device=device)
-    return (
-        z.scatter(0, i, x[:1]),
-        z.scatter_add(0, i, x[:1]),
-        z.scatter_reduce(0, i, x[:1], "amax"),
-        z.index_add(0, i[0, :4], x),
-        z.index_reduce_(0, i[0, :4], x, "mean"),
-        x.masked_scatter(x > 3, torch.ones(24, device=device)),
-        x.take_along_dim(i, 0),
-        torch.take(x, i),
-        x.put_(i[0, :3], torch.ones(3, device=device)),
-        z.scatter_(1, i.t()[:4], 1.5),
-    )
+    i = torch.tensor([2, 0, 2, 1], device=device)
+    z.index_reduce_(0, i, x, "mean")
+    z.scatter_(1, i[:, None], 1.5)
+    x.put_(i[1:3], torch.ones(2, device=device))
+    x.index_put_((i, i), torch.ones(4, device=device), accumulate=True)
+    return x, z
 
 
 def iterate(device):
