@@ -10,7 +10,6 @@ from solutions.offload.memory.blocks import (
     GroupBlocks,
     checked_blocks,
     pieces_of,
-    sub_block_offsets,
 )
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 
@@ -62,20 +61,6 @@ def bytes_of(rows):
     """Returns {address of each GPU byte: address of its CPU byte} for (GPU address, CPU address,
     bytes) rows."""
     return {gpu + i: cpu + i for gpu, cpu, size in rows for i in range(size)}
-
-
-def test_sub_blocks_are_counted_from_the_first_block_on():
-    offsets = sub_block_offsets(ids(5, 2), row_stride=100, sub_size=30, factor=3, skip=0, count=6)
-    assert offsets.tolist() == [500, 530, 560, 200, 230, 260]
-
-
-def test_a_first_partial_block_is_entered_behind_what_is_skipped():
-    offsets = sub_block_offsets(ids(5, 2), row_stride=100, sub_size=30, factor=3, skip=2, count=3)
-    assert offsets.tolist() == [560, 200, 230]
-
-
-def test_a_block_of_one_sub_block_is_its_row():
-    assert sub_block_offsets(ids(3, 0, 4), 64, 64, 1, 0, 3).tolist() == [192, 0, 256]
 
 
 @pytest.mark.parametrize("factor", [1, 3])
@@ -142,9 +127,3 @@ def test_merged_or_not_the_same_bytes_are_copied(accelerator, data):
     rows = written(pieces_of(group, blocks))
     assert bytes_of(rows) == bytes_of(by_loop(group, blocks))
     assert len(rows) <= len(by_loop(group, blocks))
-
-
-def test_no_blocks_are_no_pieces(accelerator):
-    group = group_of(accelerator, 3)
-    blocks = GroupBlocks(ids(), ids(), 0)
-    assert written(pieces_of(group, blocks)) == []

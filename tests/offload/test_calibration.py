@@ -97,14 +97,6 @@ def test_sim_is_refused_in_one_sentence(accelerator, cache):
     assert not list(cache.iterdir())
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_each_path_really_copies(accelerator, path):
-    copy = swap(accelerator, [64] * 5)
-    with accelerator.stream():
-        ways_for(64)[path](*copy.pinned_descriptors)
-    copy.expect_copied()
-
-
 @pytest.mark.parametrize(("path", "kernels"), [("dma", 0), ("kernel", 1)])
 def test_a_path_is_what_its_name_says(accelerator, path, kernels):
     copy = swap(accelerator, [64] * 5)

@@ -173,14 +173,3 @@ def test_bad_descriptors_are_refused_and_nothing_moves(accelerator, message):
     expect_refused(
         accelerator, lambda: copy_batch(*swap.descriptors), message, unchanged=(swap.target,)
     )
-
-
-def test_overlapping_targets_are_refused(accelerator):
-    swap = memory.swap(accelerator, [64] * 5)
-    swap.dst_addrs[4] = swap.dst_addrs[1] + 63
-    expect_refused(
-        accelerator,
-        lambda: copy_batch(*swap.descriptors),
-        "descriptor 4: its target, .* overlaps that of descriptor 1, 64 bytes",
-        unchanged=(swap.target,),
-    )

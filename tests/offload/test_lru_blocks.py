@@ -144,14 +144,6 @@ TestBothManagers = BothManagers.TestCase
 TestBothManagers.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 
-def test_a_prefix_is_found_up_to_its_first_gap():
-    manager = LRUBlockManager(8)
-    stored(manager, "a", "b", "d")
-    assert manager.lookup(["a", "b", "c", "d"]) == 2
-    assert manager.lookup(["c", "a"]) == 0
-    assert manager.lookup([]) == 0
-
-
 def test_a_block_is_found_once_its_store_is_complete():
     manager = LRUBlockManager(4)
     plan = manager.prepare_store(["a"])
@@ -168,97 +160,6 @@ def test_what_is_there_or_on_its_way_is_not_stored_again():
     assert manager.prepare_store(["a", "b"]).hashes == ["b"]
     assert manager.prepare_store(["a", "b", "c", "c"]).hashes == ["c"]
     assert manager.prepare_store(["a", "b", "c"]) == ([], [], [])
-
-
-def test_the_block_used_least_recently_goes_first():
-    manager = LRUBlockManager(3)
-    for block_hash in "abc":
-        stored(manager, block_hash)
-    manager.touch(["a"])
-    assert manager.prepare_store(["d"]).evicted == ["b"]
-
-
-def test_the_end_of_a_prefix_goes_before_its_start():
-    manager = LRUBlockManager(3)
-    stored(manager, "a", "b", "c")
-    assert manager.prepare_store(["x"]).evicted == ["c"]
-    assert manager.prepare_store(["y"]).evicted == ["b"]
-
-
-def test_a_touch_counts_the_start_as_the_most_recent():
-    manager = LRUBlockManager(3)
-    for block_hash in "abc":
-        stored(manager, block_hash)
-    manager.touch(["a", "b", "c", "elsewhere"])
-    assert manager.prepare_store(["x"]).evicted == ["c"]
-
-
-def test_a_load_is_a_use_when_it_ends():
-    manager = LRUBlockManager(2)
-    stored(manager, "a")
-    stored(manager, "b")
-    manager.prepare_load(["a"])
-    manager.complete_load(["a"])
-    assert manager.prepare_store(["x"]).evicted == ["b"]
-
-
-def test_of_what_is_loaded_together_the_end_goes_first():
-    manager = LRUBlockManager(3)
-    for block_hash in "abc":
-        stored(manager, block_hash)
-    manager.prepare_load(["a", "b", "c"])
-    manager.complete_load(["a", "b", "c"])
-    assert manager.prepare_store(["x", "y"]).evicted == ["c", "b"]
-
-
-def test_what_is_being_loaded_stays():
-    manager = LRUBlockManager(2)
-    stored(manager, "a", "b")
-    manager.prepare_load(["a"])
-    manager.prepare_load(["a"])
-    assert manager.prepare_store(["x", "y"]) is None
-    manager.complete_load(["a"])
-    assert manager.prepare_store(["x", "y"]) is None, "one load of two has ended"
-    manager.complete_load(["a"])
-    assert manager.prepare_store(["x", "y"]).evicted == ["b", "a"]
-
-
-def test_what_is_being_stored_stays():
-    manager = LRUBlockManager(2)
-    plan = manager.prepare_store(["a", "b"])
-    assert manager.prepare_store(["x"]) is None
-    manager.complete_store(plan.hashes)
-    assert manager.prepare_store(["x"]).evicted == ["b"]
-
-
-def test_a_plan_does_not_evict_what_it_relies_on():
-    manager = LRUBlockManager(2)
-    stored(manager, "a")
-    stored(manager, "x")
-    assert manager.prepare_store(["a", "b"]) == ([1], ["b"], ["x"])
-
-
-def test_a_plan_that_does_not_fit_changes_nothing():
-    manager = LRUBlockManager(2)
-    stored(manager, "a", "b")
-    assert manager.prepare_store(["x", "y", "z"]) is None
-    assert manager.lookup(["a", "b"]) == 2
-    assert manager.lookup(["x"]) == 0
-
-
-def test_a_failed_store_gives_its_block_back():
-    manager = LRUBlockManager(1)
-    plan = manager.prepare_store(["a"])
-    manager.complete_store(plan.hashes, success=False)
-    assert manager.lookup(["a"]) == 0
-    assert manager.prepare_store(["b"]) == (plan.block_ids, ["b"], [])
-
-
-def test_ids_ascend_so_that_neighbours_can_be_merged():
-    manager = LRUBlockManager(6)
-    assert stored(manager, *"abcdef") == [0, 1, 2, 3, 4, 5]
-    plan = manager.prepare_store(list("uvwx"))
-    assert (plan.block_ids, plan.evicted) == ([2, 3, 4, 5], list("fedc"))
 
 
 @pytest.mark.parametrize(

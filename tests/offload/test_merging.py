@@ -51,29 +51,6 @@ def test_nothing_is_left_to_merge(drawn):
     assert all(end != start for end, start in zip([*ends][:-1], [*starts][1:], strict=True))
 
 
-def test_a_run_becomes_one_piece():
-    steps = np.arange(16) * 8192
-    merged = merge_adjacent(4096 + steps, 1 << 40 | steps, np.full(16, 8192))
-    assert [column.tolist() for column in merged] == [[4096], [1 << 40], [16 * 8192]]
-
-
-def test_adjacent_on_one_side_only_stays_apart():
-    together, apart = np.array([100, 108]), np.array([200, 300])
-    sizes = np.array([8, 8])
-    for src, dst in ((together, apart), (apart, together)):
-        assert [len(column) for column in merge_adjacent(src, dst, sizes)] == [2, 2, 2]
-
-
-def test_a_piece_of_no_bytes_keeps_nobody_apart():
-    merged = merge_adjacent(np.array([100, 0, 108]), np.array([200, 0, 208]), np.array([8, 0, 4]))
-    assert [column.tolist() for column in merged] == [[100], [200], [12]]
-
-
-def test_an_order_that_runs_backwards_is_left_as_it_is():
-    merged = merge_adjacent(np.array([108, 100]), np.array([208, 200]), np.array([8, 8]))
-    assert [column.tolist() for column in merged] == [[108, 100], [208, 200], [8, 8]]
-
-
 def test_what_was_given_is_not_changed():
     given_pieces = as_arrays([(1, 1, 3), "goes on", (9, 9, 0)])
     copies = [column.copy() for column in given_pieces]

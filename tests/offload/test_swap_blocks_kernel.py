@@ -1,7 +1,5 @@
 """The swap kernel moves exactly the bytes of its descriptors."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ import torch
 from debubble.accelerator import ByAddress, Work, launch
 from solutions.offload import Descriptors
 from solutions.offload.swap_blocks import _swap_blocks_kernel
-from tests.common import claims
 
 from . import memory
 
@@ -41,11 +38,6 @@ def expect_copied(accelerator, sizes, *, to_device=True, shift=0, **options):
     swap.expect_copied()
 
 
-@pytest.mark.parametrize("to_device", [True, False])
-def test_pieces_of_all_sizes_arrive_and_nothing_else_changes(accelerator, to_device):
-    expect_copied(accelerator, memory.FACTS_SIZES, to_device=to_device)
-
-
 @pytest.mark.parametrize("num_words", range(1, 14))
 def test_tails_of_every_length(accelerator, num_words):
     expect_copied(accelerator, [8 * num_words] * 3, bytes_per_chunk=32)
@@ -62,54 +54,9 @@ def test_stages_change_nothing(accelerator, stages, vector):
     expect_copied(accelerator, [4096, 8208, 16], vector=vector, stages=stages)
 
 
-def test_addresses_need_no_more_than_eight_bytes(accelerator):
-    expect_copied(accelerator, [16, 24, 4096], shift=8)
-
-
 @pytest.mark.parametrize("num_programs", [1, 2, 7, 8, 9, 40])
 def test_any_number_of_programs(accelerator, num_programs):
     expect_copied(accelerator, [56, 64] * 2, num_programs=num_programs, bytes_per_chunk=32)
-
-
-def test_a_short_job_beside_a_long_one_ends_where_it_ends(accelerator):
-    expect_copied(accelerator, [8, 512, 0, 16, 504], bytes_per_chunk=64)
-
-
-def test_chunks_of_one_word(accelerator):
-    expect_copied(accelerator, [8, 24], bytes_per_chunk=8)
-
-
-def test_descriptors_are_read_from_the_device_as_well(accelerator):
-    swap = memory.swap(accelerator, [64] * 5)
-    _held = run(swap, [column.to(accelerator.device) for column in swap.descriptors])
-    swap.expect_copied()
-
-
-def test_parts_of_a_longer_list_lie_anywhere(accelerator):
-    """The kernel reads descriptors at any multiple of 8 bytes, as the rows of a [3, 5] tensor are,
-    and not only of 16."""
-    swap = memory.swap(accelerator, [64] * 5)
-    rows = torch.stack(swap.descriptors).pin_memory()
-    assert rows[1].data_ptr() % 16 == 8
-    _held = run(swap, [*rows])
-    swap.expect_copied()
-
-
-@pytest.mark.parametrize("rows", [slice(None), slice(2, 5)])
-def test_descriptors_may_be_the_rows_of_a_table(accelerator, rows):
-    swap = memory.swap(accelerator, [64] * 5)
-    part = dataclasses.replace(
-        swap, **{name: getattr(swap, name)[rows] for name in ("src_addrs", "dst_addrs", "sizes")}
-    )
-    table = torch.stack(swap.descriptors, dim=1).pin_memory()[rows]
-    _held = run(part, table.unbind(1))
-    accelerator.synchronize()
-    copied = swap.target.cpu()
-    for target in swap.dst_addrs.tolist():
-        offset = target - swap.target.data_ptr()
-        is_asked_for = target in part.dst_addrs.tolist()
-        held = swap.expected if is_asked_for else swap.untouched
-        assert torch.equal(copied[offset : offset + 64], held[offset : offset + 64])
 
 
 def test_bits_stay_as_they_are(accelerator):
@@ -123,22 +70,6 @@ def test_bits_stay_as_they_are(accelerator):
     target = int(swap.dst_addrs[0]) - swap.target.data_ptr()
     swap.expected[target : target + words.nbytes] = words.view(torch.uint8)
     _held = run(swap)
-    swap.expect_copied()
-
-
-def test_one_launch_and_nobody_waits(accelerator):
-    swap = memory.swap(accelerator, [64] * 5)
-    columns = swap.pinned_descriptors
-    call = lambda: run(swap, columns)
-    claims.expect_no_wait(accelerator, call, pinned_uploads=0)
-    assert claims.counts_of(accelerator, call)["kernels"] == 1
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("size", [8, 48])
-def test_a_hundred_thousand_pieces(accelerator, size):
-    swap = memory.swap(accelerator, [size] * 100_000)
-    _held = run(swap, num_programs=64)
     swap.expect_copied()
 
 

@@ -1,6 +1,6 @@
 """Upstream's scheme: the same bytes, by three uploads."""
 
-import dataclasses
+from dataclasses import astuple, replace
 
 import pytest
 
@@ -14,7 +14,7 @@ SMALL = Preset(num_programs=3, threshold_bytes=1 << 20, min_n=4, bytes_per_chunk
 
 
 def test_the_constants_are_upstreams():
-    assert dataclasses.astuple(UPSTREAM) == (12, 28 * 1024, 16, 8192)
+    assert astuple(UPSTREAM) == (12, 28 * 1024, 16, 8192)
 
 
 @pytest.mark.parametrize("pinned", [True, False])
@@ -53,3 +53,25 @@ def test_few_pieces_are_a_dma_batch(accelerator):
         swap_with_preset(*swap.descriptors, SMALL)
     assert (timeline.counts()["kernels"], timeline.counts()["h2d_pinned"]) == (0, 1)
     swap.expect_copied()
+
+
+def expect_copied(accelerator, sizes, shift=0, **options):
+    """Checks that the kernel alone copies pieces of these sizes."""
+    swap = memory.swap(accelerator, sizes, shift=shift)
+    with accelerator.stream():
+        swap_with_preset(*swap.descriptors, replace(SMALL, min_n=0, **options))
+    swap.expect_copied()
+
+
+@pytest.mark.parametrize("num_words", range(1, 10))
+def test_tails_of_every_length(accelerator, num_words):
+    expect_copied(accelerator, [8 * num_words] * 3, shift=8)
+
+
+@pytest.mark.parametrize("num_programs", [1, 2, 4, 5, 9])
+def test_any_number_of_programs(accelerator, num_programs):
+    expect_copied(accelerator, [56, 64] * 2, num_programs=num_programs)
+
+
+def test_a_piece_of_no_bytes_is_passed_over(accelerator):
+    expect_copied(accelerator, [0, 8, 0], num_programs=1)
