@@ -75,43 +75,12 @@ def test_it_is_what_loops_and_torch_ops_say_whatever_was_there(accelerator, used
     assert buffers.page_users.tolist() == expected_users
 
 
-def test_the_null_block_belongs_to_nobody(accelerator):
-    buffers = built(accelerator, Batch.of([(1, 16, [6])]))
-    assert buffers.physical_to_logical[0, [0, 6]].tolist() == [-1, 0]
-    buffers = built(accelerator, Batch.of([(1, 40, [0, 6, 0])]))
-    assert buffers.physical_to_logical[0, [0, 6]].tolist() == [-1, 1]
-    assert lists_of(buffers, 1) == [[6]]
-
-
-def test_of_two_entries_for_one_block_the_last_wins(accelerator):
-    buffers = built(accelerator, Batch.of([(1, 48, [2, 2, 5])]))
-    assert buffers.physical_to_logical[0, [2, 5]].tolist() == [1, 2]
-    assert lists_of(buffers, 1) == [[2, 5]]
-
-
-def test_a_block_that_several_requests_of_a_group_have_is_listed_once(accelerator):
-    batch = Batch.of([(1, 40, [7, 8, 3]), (2, 40, [7, 8, 4]), (1, 33, [9, 4, 7])])
-    assert lists_of(built(accelerator, batch), 4) == [[7, 8, 3, 4, 9]]
-
-
-def test_and_once_in_every_group_that_needs_it(accelerator):
-    batch = Batch.of([(10, 40, [7, 8, 3]), (10, 40, [7, 8, 4]), (10, 40, [9, 4, 7])])
-    assert lists_of(built(accelerator, batch), 30) == [[7, 8, 3, 4], [7, 8, 4, 9]]
-
-
 def test_a_block_counts_for_a_later_request_where_an_earlier_one_does_not_need_it(accelerator):
     """A block that two requests share is listed even if the first one doesn't need it: the window
     of the first begins after this block, but the second sees it."""
     batch = Batch.of([(1, 60, [7, 8, 3, 4]), (1, 10, [7])])
     buffers = built(accelerator, batch, sliding_window(20))
     assert lists_of(buffers, 2) == [[3, 4, 7]]
-
-
-def test_a_group_needs_no_page_behind_its_last_query(accelerator):
-    batch = Batch.of([(40, 70, [1, 2, 3, 4, 5])])
-    assert lists_of(built(accelerator, batch), 40) == [[1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5]]
-    everything = [[1, 2, 3, 4, 5]] * 3
-    assert lists_of(built(accelerator, batch, Mask(causal=False)), 40) == everything
 
 
 @pytest.mark.parametrize(
@@ -182,12 +151,6 @@ def test_trap_6_groups_without_tokens_list_nothing(accelerator):
     assert lists_of(buffers, 40) == [[3, 4], [], []]
     copy_to_persistent(used_groups_alone, buffers.kv_num_blocks[:1])
     assert used_groups_alone.tolist() == [2, 4, 5], "pages of another step"
-
-
-def test_trap_6_a_step_of_nobody_lists_nothing(accelerator):
-    buffers = built(accelerator, Batch.shuffled([(40, 70)]))
-    built(accelerator, Batch.of([], num_tokens=40), buffers=buffers)
-    expect_built(buffers, Batch.of([], num_tokens=40), CAUSAL)
 
 
 def test_trap_3_a_row_is_as_long_as_the_cache_and_there_are_as_many_as_there_can_be_requests(

@@ -57,25 +57,6 @@ def test_a_token_sees_what_a_dense_mask_says(accelerator, name, batch):
     assert np.array_equal(sight(accelerator, batch, MASKS[name]), expected)
 
 
-def test_a_block_is_where_its_last_entry_is(accelerator):
-    seen = sight(accelerator, Batch.of([(1, 48, [2, 2, 5])]), CAUSAL)[0].reshape(-1, 16)
-    assert [*seen.any(1).nonzero()[0]] == [2, 5]
-    seen = sight(accelerator, Batch.of([(20, 32, [2, 2])]), CAUSAL)[0].reshape(-1, 16)
-    assert not seen.any(), "its first token is at position 12, before the block's place"
-
-
-def test_the_null_block_is_seen_by_nobody(accelerator):
-    for mask in MASKS.values():
-        seen = sight(accelerator, Batch.of([(3, 40, [0, 6, 0])], num_tokens=20), mask)
-        assert not seen[:, :16].any()
-
-
-def test_tokens_that_fill_a_captured_size_see_nothing(accelerator):
-    for mask in MASKS.values():
-        seen = sight(accelerator, Batch.of([(2, 20, [3, 4])], num_tokens=40), mask)
-        assert seen[1].any() and not seen[2:].any()
-
-
 def test_a_window_is_as_many_tokens_as_it_says(accelerator):
     batch = Batch.of([(1, 33, [3, 4, 5])])
     for tokens in (1, 2, 17, 33, 100):
@@ -113,11 +94,6 @@ def test_it_is_never_asked_beyond_the_longest_request(accelerator):
     for positions in asked:
         assert positions.min().item() >= 0
         assert positions.max().item() < LIMITS.max_model_len
-
-
-def test_requests_that_share_a_block_each_see_it_at_their_own_place(accelerator):
-    seen = sight(accelerator, Batch.of([(1, 10, [7]), (1, 30, [8, 7])]), CAUSAL)
-    assert [row.reshape(-1, 16)[7].sum() for row in seen] == [10, 14]
 
 
 def test_a_window_without_room_for_the_query_is_refused():

@@ -1,7 +1,6 @@
 """The map from a block to its place in a request, in torch ops."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 
@@ -14,27 +13,6 @@ from .tables import LIMITS, Batch, expected_places, on_device, some_batches
 def mapping_of(accelerator, table, seq_lens, num_blocks=8, page=16):
     table, seq_lens = on_device(accelerator, table), on_device(accelerator, seq_lens)
     return physical_to_logical_mapping(table, seq_lens, page, num_blocks)
-
-
-def test_the_null_block_belongs_to_nobody(accelerator):
-    mapping = mapping_of(accelerator, [[6, 0, 0, 0]], [16])
-    assert mapping.tolist() == [[-1, -1, -1, -1, -1, -1, 0, -1]]
-    assert mapping_of(accelerator, [[0, 6, 0, 0]], [64]).tolist()[0][0] == -1
-
-
-def test_of_two_entries_for_one_block_the_last_wins(accelerator):
-    mapping = mapping_of(accelerator, [[2, 2, 5]], [48])
-    assert mapping.tolist() == [[-1, -1, 1, -1, -1, 2, -1, -1]]
-
-
-def test_blocks_that_there_are_not_are_ignored(accelerator):
-    assert mapping_of(accelerator, [[-1, 8, 10**9, 7]], [64]).tolist() == [[-1] * 7 + [3]]
-
-
-@pytest.mark.parametrize("seq_len", [0, 1, 16, 17, 32])
-def test_a_page_that_is_begun_counts(accelerator, seq_len):
-    expected = [[-1, 0 if seq_len else -1, 1 if seq_len > 16 else -1, -1]]
-    assert mapping_of(accelerator, [[1, 2, 3]], [seq_len], num_blocks=4).tolist() == expected
 
 
 def test_trap_4_garbage_behind_the_length_maps_nothing(accelerator):

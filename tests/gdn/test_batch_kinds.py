@@ -53,16 +53,6 @@ def test_3_decodes_and_prefills_of_512_and_300(accelerator, tables):
 
 
 @IN_ALL_WAYS
-def test_4_decodes_and_prefills_of_64_and_5(accelerator, tables):
-    metadata = build(accelerator, Requests.of([1, 1, 1, 1, 64, 5]), tables)
-    assert (metadata.num_decodes, metadata.num_prefills) == (4, 2)
-    assert metadata.prefill_query_start_loc.tolist() == [0, 64, 69]
-    if tables is not None:
-        assert metadata.chunk_offsets.tolist() == [0, 1, 2]
-        assert metadata.chunk_indices[:2].tolist() == [[0, 0], [1, 0]]
-
-
-@IN_ALL_WAYS
 def test_a_prompt_of_one_token_is_no_decode(accelerator, tables):
     """A prompt of one token without computed tokens counts as a prefill, not as a decode: its slot
     holds a different request's state, from which it must not continue."""
@@ -79,23 +69,6 @@ def test_the_prefills_are_views(accelerator, tables):
         "prefill_has_initial_state": metadata.has_initial_state,
     }.items():
         assert getattr(metadata, name).data_ptr() == whole[2:].data_ptr()
-
-
-@IN_ALL_WAYS
-def test_padding_of_decodes_is_nobodys_decode(accelerator, tables):
-    metadata = build(accelerator, Requests.of([1, 1], padding=2), tables)
-    assert (metadata.num_decodes, metadata.num_padding, metadata.num_prefills) == (2, 2, 0)
-    assert metadata.non_spec_state_indices[2:].tolist() == [-1, -1]
-    assert metadata.non_spec_query_start_loc.tolist() == [0, 1, 2, 2, 2]
-
-
-@IN_ALL_WAYS
-def test_tokens_of_both_kinds_are_gathered_in_their_order(accelerator, tables):
-    requests = Requests.of([1, 3, 5, 2], drafts=[-1, 2, -1, 1])
-    metadata = build(accelerator, requests, tables)
-    places = torch.arange(11, device=accelerator.device)
-    assert places[metadata.spec_token_indices].tolist() == [1, 2, 3, 9, 10]
-    assert places[metadata.non_spec_token_indices].tolist() == [0, 4, 5, 6, 7, 8]
 
 
 def test_drafts_of_nobody_change_nothing(accelerator):

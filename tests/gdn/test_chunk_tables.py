@@ -56,17 +56,6 @@ def test_each_chunk_has_one_row(lengths, chunk_size):
     expect_tables(host_tables(lengths, chunk_size), lengths, chunk_size)
 
 
-@pytest.mark.parametrize("chunk_size", [16, 32, 64, 128])
-@pytest.mark.parametrize("longest", [10, 128, 1024])
-@pytest.mark.parametrize("num_seqs", [1, 2, 8, 32])
-def test_batches_of_any_size_on_the_device(accelerator, num_seqs, longest, chunk_size):
-    random = np.random.default_rng([num_seqs, longest])
-    lengths = random.integers(1, longest + 1, num_seqs).tolist()
-    tables = upload_chunk_tables(starts_of(lengths), accelerator.device, chunk_size)
-    assert {table.device.type for table in tables} == {accelerator.device.type}
-    expect_tables(tables, lengths, chunk_size)
-
-
 def test_starts_may_come_as_a_tensor_of_either_integer_type(accelerator):
     for dtype in (torch.int32, torch.int64):
         starts = torch.tensor([0, 3, 70], dtype=dtype)

@@ -53,27 +53,6 @@ def test_they_are_those_of_the_host(accelerator, lengths, chunk_size):
     assert torch.equal(made.chunk_offsets.cpu(), sent.chunk_offsets.cpu())
 
 
-@pytest.mark.parametrize("longest", [10, 128, 1024])
-@pytest.mark.parametrize("num_seqs", [1, 2, 8, 32])
-def test_batches_of_any_size(accelerator, num_seqs, longest):
-    random = np.random.default_rng([num_seqs, longest])
-    expect_made(accelerator, random.integers(1, longest + 1, num_seqs).tolist())
-
-
-def test_trap_1_zero_length_sequences_keep_their_place(accelerator):
-    starts = on_device(accelerator, [128, 0, 128])
-    tables = prepare_chunk_tables_on_device(starts, 256)
-    assert tables.chunk_indices[:4].tolist() == [[0, 0], [0, 1], [2, 0], [2, 1]]
-    assert tables.chunk_offsets.tolist() == [0, 2, 2, 4]
-
-
-@pytest.mark.parametrize(
-    "lengths", [[], [0], [0, 0], [1], [63], [64], [65], [1, 63, 64, 65]], ids=str
-)
-def test_trap_7_the_smallest_and_the_odd_batches(accelerator, lengths):
-    expect_made(accelerator, lengths)
-
-
 @pytest.mark.parametrize("num_seqs", [device_tables.TILE - 1, device_tables.TILE, 3000])
 def test_trap_7_more_sequences_than_a_program_looks_at_together(accelerator, num_seqs):
     random = np.random.default_rng(num_seqs)
