@@ -1,4 +1,6 @@
-"""The graph of imports: it has no circles, and no floor of `debubble` uses a higher one.
+"""The graph of imports: it has no circles, and no floor of `debubble` imports `debubble` itself.
+
+import-linter checks that no floor uses a higher one.
 
 `python -m tests.setup.import_graph` prints a sentence for each offence that says what to cut. It
 takes a second, and `make lint` runs it.
@@ -7,34 +9,25 @@ takes a second, and `make lint` runs it.
 from __future__ import annotations
 
 import ast
+import re
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("debubble", "solutions")
 
-FLOORS = (
-    ("contract", "private", "assets", "lazy"),
-    ("timeline", "progress"),
-    ("rules",),
-    ("cuda", "sim"),
-    ("accelerator",),
-    ("views", "detector"),
-    ("recording", "before_triton"),
-    ("__init__",),
-    ("commands", "exercises", "cli", "__main__"),
-)
-"""The floors of `debubble`, from the ground up, each with its packages and modules: these may
-import what is on their own floor and on the floors below."""
+TOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+CONTRACTS = TOOLS["importlinter"]["contracts"]
+LAYERS = next(found for found in CONTRACTS if found.get("containers") == ["debubble"])
+"""import-linter's contract about the floors of `debubble`."""
 
-FOR_TYPES = {
-    ("debubble.contract.protocol", "debubble.timeline.data"): (
-        "an accelerator fills a recording: the contract says so, and asks nothing of it"
-    ),
-}
-"""Imports that may be from a higher floor if they are under TYPE_CHECKING: {(module, imported
-module): reason}."""
+ABOVE = re.split(" [:|] ", LAYERS["layers"][0])
+"""The names of the packages and modules that may import `debubble` itself, the public face."""
+
+FOR_TYPES = {tuple(line.split(" -> ")) for line in LAYERS.get("ignore_imports", ())}
+"""Imports that don't count if they are under TYPE_CHECKING, as (module, imported module)."""
 
 Graph = dict[str, set[str]]
 """A graph of imports, {module: modules that it imports}, by dotted names. Imports in functions and
@@ -67,30 +60,22 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return found
 
 
-def upward(graph: Mapping[str, set[str]]) -> list[tuple[str, str]]:
-    """Returns (module, imported module) for each import from a higher floor, and (module, "") for
-    each module that is on no floor."""
-    found = []
-    for module in sorted(name for name in graph if name.split(".")[0] == "debubble"):
-        floor = _floor(module)
-        if floor is None:
-            found.append((module, ""))
-            continue
-        higher = (name for name in sorted(graph[module]) if (_floor(name) or 0) > floor)
-        found += [(module, name) for name in higher]
-    return found
+def through_the_face(graph: Mapping[str, set[str]]) -> list[str]:
+    """Returns the modules of `debubble` below the commands that import the public face."""
+    parts = {name: name.split(".") for name in sorted(graph) if "debubble" in graph[name]}
+    return [
+        name
+        for name, (root, *below) in parts.items()
+        if root == "debubble" and below[0] not in ABOVE
+    ]
 
 
 def offences(root: Path = ROOT) -> list[str]:
-    """Returns a sentence for each circle, each import from a higher floor, and each module without
-    a floor; an empty list if all is well."""
+    """Returns a sentence for each circle and each import of the public face from below it; an empty
+    list if all is well."""
     graph = read_graph(root)
     said = [f"a circle of imports: {' -> '.join(circle)}" for circle in circles(graph)]
-    for module, name in upward(graph):
-        if not name:
-            said.append(f"{module} stands on no floor: name one in {Path(__file__).name}")
-        else:
-            said.append(f"{module} imports {name}, which stands on a higher floor")
+    said += [f"{name} imports debubble, the public face" for name in through_the_face(graph)]
     return said
 
 
@@ -133,13 +118,6 @@ def _named(lines: list[ast.stmt], package: list[str], files: Mapping[str, Path])
                 yield from (name for name in (name if name in files else base,) if name in files)
 
 
-def _floor(module: str) -> int | None:
-    """Returns the index of a module's floor in FLOORS, 0 for the ground; None if the module is on
-    no floor."""
-    name = module.removeprefix("debubble").lstrip(".").split(".")[0] or "__init__"
-    return next((number for number, names in enumerate(FLOORS) if name in names), None)
-
-
 def _shortest_way(graph: Mapping[str, set[str]], start: str, end: str) -> list[str]:
     """Returns the modules on the shortest way from `start` to `end`, both included, by at least one
     import; empty if there is none."""
@@ -163,5 +141,5 @@ def _is_beside(graph: Mapping[str, set[str]], one: str, other: str) -> bool:
 
 if __name__ == "__main__":
     found = offences()
-    print("\n".join(found) or "No circles, and every floor stands on those below it.")
+    print("\n".join(found) or "No circles, and no floor imports the public face.")
     sys.exit(1 if found else 0)
