@@ -39,9 +39,7 @@ DO_NOT = pytest.mark.parametrize(
 )
 
 
-def test_there_are_enough_of_both():
-    assert len(snippets(that_wait)) >= 30
-    assert len(snippets(that_do_not)) >= 30
+def test_each_that_waits_has_its_line_marked():
     assert all(marked_lines(snippet) for snippet in snippets(that_wait).values())
     assert not any(marked_lines(snippet) for snippet in snippets(that_do_not).values())
 

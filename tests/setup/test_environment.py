@@ -16,6 +16,12 @@ from .pretended import ROOT, Pretended
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not installed here")
 
+PINS = dict(
+    line.split(";")[0].strip().split("==")
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if line[:1] != "#"
+)
+"""The versions of constraints.txt, by package."""
 OVERRIDES = "share/jupyter/lab/settings/overrides.json"
 PRETENDED_PYTHON = """#!/bin/sh
 case "$*" in
@@ -88,7 +94,7 @@ def test_only_what_the_lab_needs_is_installed_with_hashes_and_nothing_else(prete
     assert result.returncode == 0, result.stderr
     (torch, rest) = [call for call in pretended.calls if call.startswith("uv pip install")]
     assert f"--default-index file://{pretended.folder.parent}" in torch
-    assert torch.endswith("torch==2.13.0")
+    assert torch.endswith(f"torch=={PINS['torch']}")
     assert "--require-hashes --no-deps" in rest and rest.endswith("-lab.txt")
 
 
@@ -305,10 +311,7 @@ def test_everything_asked_for_is_pinned():
     extras = project["optional-dependencies"].values()
     asked = [*project["dependencies"], *(line for extra in extras for line in extra)]
     names = {Requirement(line).name for line in asked} - {"debubble", "cuda-bindings"}
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = dict(line.split(";")[0].strip().split("==") for line in lines if line[:1] != "#")
-    assert names <= pins.keys()
-    assert (pins["torch"], pins["triton"]) == ("2.13.0", "3.7.1")
+    assert names <= PINS.keys()
 
 
 def test_pins_are_what_the_constraints_say_and_have_hashes(monkeypatch, tmp_path):
@@ -320,10 +323,11 @@ def test_pins_are_what_the_constraints_say_and_have_hashes(monkeypatch, tmp_path
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
     constraints = tmp_path / "constraints.txt"
-    constraints.write_text(constraints.read_text().replace("torch==2.13.0", "torch==2.13.1"))
+    pinned = f"torch=={PINS['torch']}"
+    constraints.write_text(constraints.read_text().replace(pinned, "torch==99.0"))
     said = renew_pins.faults(tmp_path)
-    assert "pins/lab.txt: torch==2.13.0 is not what constraints.txt says" in said
-    assert "constraints.txt: torch==2.13.1 is in no file of pins/" in said
+    assert f"pins/lab.txt: {pinned} is not what constraints.txt says" in said
+    assert "constraints.txt: torch==99.0 is in no file of pins/" in said
     (tmp_path / "pins/uv.txt").write_text("uv==0.13.9\n")
     assert "pins/uv.txt has no hash" in renew_pins.faults(tmp_path)
 

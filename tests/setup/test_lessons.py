@@ -2,24 +2,15 @@
 
 import ast
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from debubble.exercises.kata_files.catalogue import find_catalogue
 from debubble.exercises.kata_files.lessons import lessons
 
 ROOT = Path(__file__).parents[2]
 FIVE = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload")
-MOST_LINES, MOST_LINES_OF_A_SITE = 70, 25
-"""The most changed lines in all lessons of a system together, and in one site of sync_free."""
-MOST_FILES_ON_TOP, MOST_LINES_ON_TOP = 9, 1050
-ON_TOP = ("before", "sites")
-"""The subfolders of a system whose files count as its story, together with the files on top of its
-folder."""
-MOST_LINES_OF_A_FACE = 15
-MOST_EXERCISES_OF_THEIR_OWN = 8
 BEFORE_OR_EXERCISE = re.compile(r"/(before|katas)/|/before\.py$")
 DIFF = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ONE_FILE = (ROOT / "solutions/engine/seams.py",) * 2
@@ -30,26 +21,9 @@ ALSO_BEFORE = "solutions/flex_graph/tables/step_tables.py"
 
 
 @pytest.mark.parametrize("system", FIVE)
-def test_a_lesson_is_a_short_diff(system):
-    changed = Counter({found.name: found.changed_lines for found in lessons(ROOT, system)})
-    assert all(changed.values()), f"{system} has a lesson in which nothing changes"
-    if system == "sync_free":
-        assert len(changed) >= 8
-        assert max(changed.values()) <= MOST_LINES_OF_A_SITE, changed
-    else:
-        assert 0 < changed.total() <= MOST_LINES, changed
-
-
-@pytest.mark.parametrize("system", [*FIVE, "engine"])
-def test_the_top_of_a_folder_is_its_story(system):
-    folder = ROOT / "solutions" / system
-    direct = sorted(folder.glob("*.py"))
-    story = [*direct, *(path for name in ON_TOP for path in (folder / name).glob("*.py"))]
-    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in story}
-    assert len(direct) <= MOST_FILES_ON_TOP, [path.name for path in direct]
-    assert sum(len(path.read_text().splitlines()) for path in story) <= MOST_LINES_ON_TOP, lines
-    assert lines["bench.py"] <= MOST_LINES_OF_A_FACE
-    assert (folder / "README.md").is_file()
+def test_in_each_lesson_something_changes(system):
+    changed = {found.name: found.changed_lines for found in lessons(ROOT, system)}
+    assert changed and all(changed.values())
 
 
 @pytest.mark.parametrize(
@@ -85,15 +59,6 @@ def lines_of(files):
 
 def as_shown(line):
     return " ".join(line.split())
-
-
-def test_few_exercises_have_code_that_no_system_runs():
-    own = [
-        f"{kata.system}/{kata.name}"
-        for kata in find_catalogue(ROOT).katas
-        if any(".katas." in target.module for target in kata.solution)
-    ]
-    assert len(own) <= MOST_EXERCISES_OF_THEIR_OWN, own
 
 
 def test_no_two_classes_have_one_name_but_the_two_sides_of_a_lesson():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tomllib
 import zipfile
 
 import pytest
@@ -173,7 +174,8 @@ def test_without_a_checkout_the_workbooks_commands_are_refused(installed, comman
 def test_what_needs_no_torch_does_not_import_it(installed, arguments):
     run = installed.run("-c", QUICKLY, *arguments)
     assert "AssertionError" not in run.stderr
-    assert arguments != ["--version"] or run.stdout == "debubble 0.1.0\n"
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert arguments != ["--version"] or run.stdout == f"debubble {version}\n"
 
 
 def test_a_suite_with_names_of_its_own_runs_as_ever(with_pytest, tmp_path):

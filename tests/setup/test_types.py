@@ -19,7 +19,6 @@ any type; and the door to private names, most of which have no types."""
 PUBLIC = [
     path for path in FILES if not any(path.is_relative_to(folder) for folder in WITHOUT_TYPES)
 ]
-MOST_IGNORES = 40
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -111,6 +110,5 @@ def test_what_the_type_checker_is_told_to_ignore_has_a_reason():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if "type: ignore" in line
     ]
-    assert len(ignores) <= MOST_IGNORES
     without_reason = [line for line in ignores if line.count("#") < 2]
     assert without_reason == [], "write `# type: ignore[code]  # why`"

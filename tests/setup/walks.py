@@ -14,6 +14,9 @@
 - a load of blocks by the handler of `solutions.offload`, from their ids to the launch that copies
   them, the first one that this handler is asked for. The accelerator's files don't count.
 
+Then it prints how many lines each system's lessons change, how much lies on top of its folder, and
+which katas have code that no system runs.
+
 A file counts once one of its functions is called, under `sys.setprofile`. Whatever is imported has
 been imported before.
 """
@@ -29,6 +32,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
+
+from debubble.exercises.kata_files.catalogue import find_catalogue
+from debubble.exercises.kata_files.lessons import lessons
 
 if TYPE_CHECKING:
     import torch
@@ -168,13 +174,34 @@ def swap() -> Walk:
     return walk
 
 
+def story(system: str) -> str:
+    """Returns the changed lines of a system's lessons, and the files and lines on top of its
+    folder, in one line."""
+    changed = ", ".join(f"{found.name} {found.changed_lines}" for found in lessons(ROOT, system))
+    on_top = [*(ROOT / "solutions" / system).glob("*.py")]
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in on_top)
+    return f"{system}: {len(on_top)} files of {lines} lines on top; changed lines: {changed}"
+
+
+def own_code() -> list[str]:
+    """Returns the names of the katas whose solution is code that no system runs."""
+    return [
+        f"{kata.system}/{kata.name}"
+        for kata in find_catalogue(ROOT).katas
+        if any(".katas." in target.module for target in kata.solution)
+    ]
+
+
 def main() -> None:
     print(f"a + 1 on sim: {addition()}\n")
     print(f"Gated DeltaNet, from lengths to tables: {gdn()}\n")
     print(f"Gated DeltaNet, from tables to a launch: {gdn_launch()}\n")
     print(f"{KATA} on the stub: {kata('learner')}\n")
     print(f"{KATA} on our solution: {kata('solutions')}\n")
-    print(f"block ids to a launch: {swap()}")
+    print(f"block ids to a launch: {swap()}\n")
+    for system in sorted({kata.system for kata in find_catalogue(ROOT).katas}):
+        print(story(system))
+    print(f"katas with code of their own: {', '.join(own_code())}")
 
 
 if __name__ == "__main__":
