@@ -85,11 +85,11 @@ lint: install-test
 	$(IN) mypy
 	$(IN) python -m tests.setup.import_graph
 
-# The workers share the cores: threads of their own would only stand in each other's way. Tests of a
-# file share what its fixtures made, and so a worker; tests/conftest.py has the longest files first.
+# The workers share the cores: threads of their own would only stand in each other's way. Each worker
+# runs its tests file by file, for the sake of shared fixtures, until one of them has none left.
 unit: install-test
-	OMP_NUM_THREADS=1 $(IN) python -m pytest tests --device sim -n "$$JOBS" --timeout=300 \
-	    --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(IN) python -m pytest tests --device sim -n "$$JOBS" --timeout=300 --durations=20 \
+	    --dist worksteal
 
 katas: install-test
 	$(IN) debubble check --device sim $(if $(CI),--pristine)
@@ -101,7 +101,7 @@ chapters: install-test
 # What `make test` runs a slice of.
 test-deep: install-test
 	OMP_NUM_THREADS=1 $(IN) python -m pytest tests -m deep --deep --device sim -n "$$JOBS" \
-	    --dist loadfile --timeout=600
+	    --dist worksteal --timeout=600
 
 # A real hub with twelve learners, as root and with Node.js, in a folder that learners can reach: of its
 # 2.5 GB the environment stays for the next time.

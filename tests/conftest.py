@@ -4,7 +4,6 @@ busy machine."""
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -47,25 +46,6 @@ HELD = pytest.StashKey[ExitStack]()
 """The key under which a test marked `gpu_memory` stores its reserved GPU memory, from before its
 fixtures are made until they are torn down."""
 
-LONGEST_FIRST = [
-    "engine/test_combinations.py",
-    "browser/test_jupyterlab.py",
-    "kernels/test_kernels_compile.py",
-    "exercises/test_own_process.py",
-    "gdn/test_step.py",
-    "browser/test_widget.py",
-    "setup/test_package.py",
-    "setup/test_triton.py",
-    "flex_graph/test_replays.py",
-    "accelerators/test_effects.py",
-    "sync_free/test_step.py",
-    "flex_graph/test_builder.py",
-    "gdn/test_chunk_gated_delta_rule.py",
-    "gdn/test_layer.py",
-]
-"""The test files that take longest. They are run first, so that no worker begins one of them
-last."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -77,9 +57,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not (config.getoption("deep") or are_asked_for_by_id(config.args)):
         items[:], left_out = slice_of(items)
         config.hook.pytest_deselected(items=left_out)
-    folder = Path(__file__).parent
-    place = {folder / name: number for number, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(scope="session", autouse=True)

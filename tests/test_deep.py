@@ -1,6 +1,5 @@
 """The slice of the deep tests is the same in every run."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -53,7 +52,5 @@ def test_whoever_names_a_test_by_its_id_gets_no_slice(arguments, number):
     items = [item(f"test_a.py::test_all[{n}]", 4) for n in (3, 4, 5, 6)]
     hook = SimpleNamespace(pytest_deselected=lambda items: None)
     config = SimpleNamespace(args=arguments, getoption={"deep": False}.get, hook=hook)
-    for one in items:
-        one.path = Path("test_a.py")
     pytest_collection_modifyitems(config, items)
     assert len(items) == number
