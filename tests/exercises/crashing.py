@@ -76,6 +76,15 @@ def add_up(way, counter):
     return 6
 """
 
+IMPATIENT = """
+def pytest_configure():
+    from debubble.exercises.plugin import runs
+    from debubble.exercises.running.processes import forked
+
+    runs.SECOND_CHANCE = forked.GRACE = 0.25
+"""
+"""A pytest plugin that ends endless code sooner."""
+
 NOT_OF_A_KATA = """
 import ctypes
 
@@ -120,6 +129,7 @@ def with_many_ends(root: Path) -> Workbook:
     workbook = Workbook(root)
     workbook.write(TESTS, WAYS_TO_END)
     workbook.write("katas/tiny/test_other.py", NOT_OF_A_KATA)
+    workbook.write("impatient.py", IMPATIENT)
     workbook.stub.write_text(CODE.lstrip())
     return workbook
 

@@ -29,7 +29,7 @@ def output(tmp_path_factory):
     """Returns pytest's output for tests in processes of their own whose code ends in many ways.
     Plugins aren't loaded automatically."""
     workbook = crashing.with_many_ends(tmp_path_factory.mktemp("ends"))
-    options = ["-v", "--time-limit", "3", "--device", current().name]
+    options = ["-v", "--time-limit", "0.5", "-p", "impatient", "--device", current().name]
     return in_a_process(workbook, "katas", *options, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
 
 
@@ -92,14 +92,14 @@ def test_an_exception_is_quoted_with_its_line(told):
 
 def test_code_that_no_signal_reaches_is_stopped(told):
     assert told("test_the_code[loop in C]").startswith(
-        "Time limit: add_up was still running after 3 s of CPU time, and was stopped.\n\n"
+        "Time limit: add_up was still running after 0.5 s of CPU time, and was stopped.\n\n"
         "At katas/tiny/add_up.py, line 19, in add_up:\n    sum(itertools.repeat(0))\n"
     )
 
 
 def test_nobody_waits_as_long_for_the_second_loop(told):
     text = told("test_the_code[loop]")
-    assert "Time limit: add_up was still running after 2 s of CPU time, and was stopped." in text
+    assert "Time limit: add_up was still running after 0.25 s of CPU time, and was stopped." in text
     assert "At katas/tiny/add_up.py, line 2" in text
 
 

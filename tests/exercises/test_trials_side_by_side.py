@@ -1,13 +1,10 @@
 """Katas of several systems run in several processes, with the same results as in one."""
 
-import time
-
 import pytest
 
 from debubble.accelerator import current
 from debubble.exercises.proof import trials_client, trials_side_by_side
 from debubble.exercises.proof.check import check
-from debubble.exercises.proof.watchdog import LONGEST_TEST
 
 from .workbook import ATTEMPTS, BEFORE, ENTRY, SOLUTION, TEST
 
@@ -74,16 +71,16 @@ def test_a_test_that_hangs_is_named(two_systems, monkeypatch):
     assert any("solutions/small/add_up.py" in line for line in trace)
 
 
-def test_ctrl_c_ends_what_still_runs(two_systems):
+def test_ctrl_c_ends_what_still_runs(two_systems, monkeypatch):
+    """Ctrl-C ends code that would otherwise run for an hour, for which `check` would wait."""
+    monkeypatch.setattr(trials_client, "LONGEST_TEST", 3600.0)
     two_systems.edit("solutions/tiny/add_up.py", "return sum(numbers)", ENDLESS)
 
     def interrupt(done, of, doing):
         raise KeyboardInterrupt
 
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         check(two_systems.catalogue, "sim", interrupt)
-    assert time.monotonic() - began < LONGEST_TEST / 2
 
 
 @pytest.mark.deep

@@ -3,7 +3,6 @@ harmful."""
 
 import json
 import os
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from debubble.commands.board import safe_file
 from debubble.commands.board.group import MOST_QUESTIONS, Group, Member, key_of
 from debubble.commands.board.learner import plain
 from debubble.exercises.kata_files.catalogue import Catalogue
+from tests.instructions import instructions_of
 
 ROOT = Path(__file__).parents[2]
 KATAS = Catalogue(ROOT).katas
@@ -216,19 +216,22 @@ def test_on_the_hub_a_file_must_be_its_learners(tmp_path):
         assert len(group.shown({}, teaches=True)["learners"]) == seen, member
 
 
-def test_a_hundred_learners_are_looked_at_within_a_second_of_work(tmp_path):
-    for n in range(100):
+def look_at_group(folder: Path, learners: int) -> tuple[dict, int]:
+    """Returns the board's data about so many learners, and the Python instructions that it took."""
+    for n in range(learners):
         lines = [
             event("attempt", n % 60, kata=kata.name, verdict="passed" if k % 2 else "failed")
             for k, kata in enumerate(KATAS)
         ]
         said = event("prediction", chapter="00", cell=QUESTION, value=str(n % 7))
-        write(tmp_path, f"learner{n}", *lines, said)
-    group = Group(tmp_path, KATAS)
-    began = time.process_time()
-    group.look()
-    data = group.shown({}, teaches=True)
-    assert time.process_time() - began < 1.0  # counts this process only
+        write(folder, f"learner{n}", *lines, said)
+    return shown(folder), instructions_of(lambda: shown(folder), within="/board/")
+
+
+def test_ten_times_as_many_learners_are_ten_times_the_work(tmp_path):
+    _, few = look_at_group(tmp_path / "few", 10)
+    data, many = look_at_group(tmp_path / "many", 100)
+    assert many < 11 * few
     assert len(data["learners"]) == 100
     assert sum(count for _, count in data["predictions"][0]["said"]) == 100
 
