@@ -6,19 +6,6 @@ import debubble
 from solutions.pinned_h2d import PrefixRangeBuffer
 
 
-def test_the_address_never_changes(accelerator):
-    buffer = PrefixRangeBuffer(8, 4, accelerator.device)
-    steps = [({0: [(1, 2)]}, 8), ({5: [(1, 2), (4, 9)]}, 6), ({0: [(7, 9)] * 4}, 1)]
-    assert {buffer.update(*step).data_ptr() for step in steps} == {buffer.tensor.data_ptr()}
-
-
-def test_a_smaller_step_leaves_nothing_behind(accelerator):
-    buffer = PrefixRangeBuffer(8, 4, accelerator.device)
-    buffer.update({row: [(1, 2)] * 4 for row in range(8)}, 8)
-    assert buffer.update({1: [(3, 4)]}, 2).tolist() == [[[0, 0]] * 4, [[3, 4], *[[0, 0]] * 3]]
-    assert not buffer.tensor[2:].any()
-
-
 def test_a_step_without_ranges_is_none_and_uploads_nothing(accelerator):
     buffer = PrefixRangeBuffer(8, 4, accelerator.device)
     buffer.update({1: [(3, 4)]}, 2)

@@ -98,14 +98,6 @@ def test_one_chunk_of_a_prompt_that_a_span_reaches_is_enough(accelerator):
     assert tensor_of(layers)[:, 0].tolist() == [[2, 9], [2, 9]]
 
 
-def test_a_micro_batch_without_a_span_of_its_own_gets_zeros(accelerator):
-    runner = ModelRunner(8, 4, accelerator.device)
-    micro_batches = [layers_of(0, [EVERYTHING] * 2), layers_of(2, [EVERYTHING] * 2)]
-    runner._set_mm_prefix_range_for_metadata(micro_batches, {3: [(2, 9)]})
-    assert not tensor_of(micro_batches[0]).any()
-    assert tensor_of(micro_batches[1])[:, 0].tolist() == [[0, 0], [2, 9]]
-
-
 def test_for_graphs_every_step_has_its_tensor_at_one_address(accelerator):
     runner = ModelRunner(8, 4, accelerator.device, for_graphs=True)
     addresses = set()
