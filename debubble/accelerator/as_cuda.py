@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ..contract.python.warned_at import at_the_users_line
 from .choice import accelerator
@@ -21,5 +22,8 @@ def as_cuda() -> Iterator[None]:
     A call that can't be simulated raises an error with one sentence. Raises RuntimeError if this
     process uses a GPU already, or if PyTorch can't be redirected on this platform.
     """
-    with at_the_users_line(), accelerator("sim").as_cuda():  # type: ignore[attr-defined]  # sim's alone
+    sim: Any = accelerator("sim")
+    from .processes import processes_on_sim  # It needs PyTorch.
+
+    with at_the_users_line(), sim.as_cuda(), processes_on_sim(as_cuda):
         yield

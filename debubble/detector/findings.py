@@ -71,8 +71,12 @@ class Finding:
             return "setup"
         if self.after and not (library and self.count > 1):
             return "after"
-        is_single = self.once or (self.count == 1 if library else "top level" in forms)
-        return "once" if is_single else None
+        if library:
+            is_single = self.count == 1
+        else:
+            runs_once = code is not None and code.function == "<module>"
+            is_single = runs_once and "top level" in forms and "comprehension" not in forms
+        return "once" if self.once or is_single else None
 
     @property
     def innermost(self) -> SourceLine | None:

@@ -142,7 +142,11 @@ class SimTensor(torch.Tensor):
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         """Pickles the tensor as PyTorch pickles its own device tensors, so that
         `torch.load(map_location=)` can move it."""
-        arguments = (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
+        return self.made_from(self.detach().cpu())
+
+    def made_from(self, data: torch.Tensor) -> tuple:
+        """Returns how pickle makes this tensor from a copy of its data on the CPU."""
+        arguments = (data, self.dtype, str(self.device), self.requires_grad)
         return rebuild_device_tensor, arguments
 
     def __dlpack__(self, **options: Any) -> Any:

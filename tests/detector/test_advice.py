@@ -145,6 +145,8 @@ def test_one_wait_of_a_run_without_loops_is_called_rare_in_a_librarys_line_alone
     [
         ("print(x.max().item())", 1, {}, "once"),
         ("print(x)", 89, {}, "once"),
+        ("f = lambda x: x.max().item()", 5, {}, None),
+        ("[x.item() for x in y]", 5, {}, None),
         ("for x in y:\n    print(x.max().item())", 1, {"setup": True, "once": True}, None),
         ("for x in y:\n    print(x.max().item())", 1, {"after": True, "once": True}, None),
         ("for x in y:\n    x.max().item()", 4, {"setup": True}, "setup"),
@@ -157,5 +159,6 @@ def test_a_call_belongs_to_no_step_by_its_place_in_the_code_and_the_run(
     tmp_path, code, count, flags, apart
 ):
     (tmp_path / "a.py").write_text(code)
-    line = SourceLine(str(tmp_path / "a.py"), len(code.splitlines()), "f")
+    function = "f" if "def" in code else "<lambda>" if "lambda" in code else "<module>"
+    line = SourceLine(str(tmp_path / "a.py"), len(code.splitlines()), function)
     assert Finding("value", line, None, False, count=count, **flags).apart == apart
