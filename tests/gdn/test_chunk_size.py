@@ -9,7 +9,7 @@ from solutions.gdn.device_tables import prepare_chunk_tables_on_device
 from solutions.gdn.host_tables import plan_chunk_tables, upload_chunk_tables
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 from solutions.gdn.rule.chunks import FLA_CHUNK_SIZE, most_chunks
-from solutions.gdn.rule.local_cumsum import local_cumsum_kernel
+from solutions.gdn.katas.local_cumsum import local_cumsum_kernel
 from solutions.gdn.rule.single_ops import (
     chunk_fwd_o,
     chunk_gated_delta_rule_fwd_h,

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.gpu_memory(27)
 LAUNCHERS = [
     *("solutions.gdn.model." + name for name in ("conv_update", "gated_norm", "gating")),
     *("solutions.gdn.rule." + name for name in ("recurrent", "solve_chunks", "pass_states")),
-    *("solutions.gdn.rule." + name for name in ("read_outputs", "local_cumsum")),
+    *("solutions.gdn." + name for name in ("rule.read_outputs", "katas.local_cumsum")),
     *("solutions.gdn.rule.single_ops." + name for name in ("scaled_dot_kkt", "solve_tril")),
     *("solutions.gdn.rule.single_ops." + name for name in ("w_u", "state_pass")),
 ]

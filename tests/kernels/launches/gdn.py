@@ -142,7 +142,7 @@ LAUNCHES = {
     "solutions.gdn.katas.before.local_cumsum:chunk_cumsum_kernel": {
         "3 heads": partial(chunk_cumsum, 16, 3),
     },
-    "solutions.gdn.rule.local_cumsum:local_cumsum_kernel": {
+    "solutions.gdn.katas.local_cumsum:local_cumsum_kernel": {
         "32 heads": partial(local_cumsum, 64, 32),
         "3 heads": partial(local_cumsum, 16, 3),
     },
@@ -175,7 +175,7 @@ VARIES = {
         ["first", "length"],
         [],
     ),
-    "solutions.gdn.rule.local_cumsum:local_cumsum_kernel": (
+    "solutions.gdn.katas.local_cumsum:local_cumsum_kernel": (
         [],
         ["cu_seqlens", "chunk_indices"],
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..arguments import check_sequences, chunks_of
-from ..local_cumsum import chunk_local_cumsum as cumsum_of_chunks
+from solutions.gdn.katas.local_cumsum import chunk_local_cumsum as cumsum_of_chunks
 from .operands import FLOAT32, check_operand
 
 

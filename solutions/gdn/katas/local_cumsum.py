@@ -10,7 +10,7 @@ import triton.language as tl
 
 from debubble.accelerator import Work, launch
 
-from .chunk_stages import bounded, locate_chunk
+from ..rule.chunk_stages import bounded, locate_chunk
 
 
 @triton.jit(
