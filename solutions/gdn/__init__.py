@@ -23,14 +23,6 @@ try:
     from .model.layer import GDNLayer, GDNModel, GDNState
     from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
     from .rule.recurrent import fused_recurrent_gated_delta_rule
-    from .rule.single_ops import (
-        chunk_fwd_o,
-        chunk_gated_delta_rule_fwd_h,
-        chunk_local_cumsum,
-        chunk_scaled_dot_kkt_fwd,
-        recompute_w_u_fwd,
-        solve_tril,
-    )
     from .step import GDNStep
 except ModuleNotFoundError as error:
     if error.name != "triton":
@@ -48,18 +40,12 @@ __all__ = [
     "GDNState",
     "GDNStep",
     "causal_conv1d_update",
-    "chunk_fwd_o",
     "chunk_gated_delta_rule",
-    "chunk_gated_delta_rule_fwd_h",
-    "chunk_local_cumsum",
-    "chunk_scaled_dot_kkt_fwd",
     "fused_recurrent_gated_delta_rule",
     "plan_chunk_tables",
     "prepare_chunk_indices",
     "prepare_chunk_offsets",
     "prepare_chunk_tables_on_device",
-    "recompute_w_u_fwd",
-    "solve_tril",
     "upload_chunk_tables",
 ]
 

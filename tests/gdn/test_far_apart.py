@@ -8,22 +8,13 @@ from solutions.gdn.model.gated_norm import gated_rms_norm
 from solutions.gdn.model.gating import fused_gdn_gating
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 from solutions.gdn.rule.recurrent import fused_recurrent_gated_delta_rule
-from solutions.gdn.rule.single_ops import (
-    chunk_gated_delta_rule_fwd_h,
-    chunk_local_cumsum,
-    chunk_scaled_dot_kkt_fwd,
-    recompute_w_u_fwd,
-    solve_tril,
-)
 from tests.far_apart import HALF, only_the_kernels, spreading
 
 pytestmark = pytest.mark.gpu_memory(27)
 LAUNCHERS = [
     *("solutions.gdn.model." + name for name in ("conv_update", "gated_norm", "gating")),
     *("solutions.gdn.rule." + name for name in ("recurrent", "solve_chunks", "pass_states")),
-    *("solutions.gdn." + name for name in ("rule.read_outputs", "katas.local_cumsum")),
-    *("solutions.gdn.rule.single_ops." + name for name in ("scaled_dot_kkt", "solve_tril")),
-    *("solutions.gdn.rule.single_ops." + name for name in ("w_u", "state_pass")),
+    "solutions.gdn.rule.read_outputs",
 ]
 
 
@@ -105,66 +96,6 @@ def test_tokens_and_states_of_the_chunked_rule(spread, numbers, in_pool):
     found, left = chunk_gated_delta_rule(**apart, **rest, initial_state=spread(states))
     expect_same(found, right)
     expect_same(left.clone(), after)
-
-
-SINGLE_OPS = {
-    "sums of gates": (2, lambda of, c: chunk_local_cumsum(of("g"), 64, *c[:2])),
-    "products of keys": (
-        128,
-        lambda of, c: chunk_scaled_dot_kkt_fwd(of("k"), of("g"), of("beta"), *c[:2]),
-    ),
-    "inverses": (128, lambda of, c: solve_tril(of("A"), *c[:2])),
-    "w and u": (
-        128,
-        lambda of, c: torch.cat(
-            [it[:, -2:] for it in recompute_w_u_fwd(*map(of, ("k", "k", "beta", "g", "A")), *c[:2])]
-        ),
-    ),
-    "what is written": (
-        32,
-        lambda of, c: chunk_gated_delta_rule_fwd_h(*map(of, ("k", "w", "w", "g")), None, False, *c)[
-            1
-        ],
-    ),
-}
-"""The single ops, by their output: (how many numbers a token has in the largest tensor with two
-heads, function that calls the op)."""
-
-
-@pytest.mark.gpu_memory(44)
-@pytest.mark.parametrize(("size", "op"), SINGLE_OPS.values(), ids=SINGLE_OPS)
-def test_a_single_op_on_the_last_of_many_tokens(numbers, monkeypatch, size, op):
-    # Rows for the chunks of all other tokens would take the interpreter minutes.
-    monkeypatch.setattr("solutions.gdn.rule.arguments.check_tables", lambda *args: None)
-    shapes = {"g": (), "beta": (), "A": (64,), "w": (16,)}
-    last = {name: numbers(1, 2, 2, *shape).abs() for name, shape in shapes.items()}
-    k, row = numbers(1, 1, 2, 16), integers([0, 0])(last["g"])
-
-    def result(num_tokens):
-        def of(name):
-            """Returns a tensor for all tokens, of which only the last two are set; the rest is
-            uninitialised."""
-            if name == "k":
-                return k.expand(1, num_tokens, 2, 16)
-            many = last[name].new_empty(1, num_tokens, 2, *shapes[name])
-            many[:, -2:] = last[name]
-            return many
-
-        starts = integers(num_tokens - 2, num_tokens)(k)
-        return op(of, (starts, row, integers(0, 1)(k).long()))[:, -2:].clone()
-
-    expect_same(result(HALF // size + 2), result(2))
-
-
-def test_states_of_the_single_op(spread, numbers):
-    k, g, states = numbers(1, 3, 1, 16), -numbers(1, 3, 1).abs(), numbers(3, 1, 16, 16)
-    tables = (integers(0, 1, 2, 3)(k), integers([0, 0], [1, 0], [2, 0])(k))
-    tables = (*tables, integers(0, 1, 2, 3)(k).long())
-    (_, _, found), (_, _, right) = (
-        chunk_gated_delta_rule_fwd_h(k, k, k, g, initial, True, *tables)
-        for initial in (spread(states), states)
-    )
-    expect_same(found, right)
 
 
 @pytest.mark.parametrize("dimension", [0, 1], ids=["slots", "channels"])

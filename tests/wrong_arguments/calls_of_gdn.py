@@ -28,9 +28,6 @@ def calls(accelerator: Any) -> list[Call]:
     def tables() -> dict[str, torch.Tensor]:
         return gdn.upload_chunk_tables(starts_cpu, device)._asdict()
 
-    def rows() -> dict[str, torch.Tensor]:
-        return {"cu_seqlens": int32(0, 3, 5), "chunk_indices": tables()["chunk_indices"]}
-
     def rule() -> dict[str, Any]:
         return {
             **{name: tokens(1, SIZE) for name in "qkv"},
@@ -80,8 +77,6 @@ def calls(accelerator: Any) -> list[Call]:
         return builder.build(batch, num_accepted_tokens, num_decode_draft_tokens_cpu)
 
     build.__signature__ = _signature_of(common, build)  # type: ignore[attr-defined]
-    h = torch.zeros(1, 2, 1, SIZE, SIZE, device=device)
-    a = tokens(1, gdn.FLA_CHUNK_SIZE)
     return [
         Call("chunk_gated_delta_rule", gdn.chunk_gated_delta_rule, chunked),
         Call("fused_recurrent_gated_delta_rule", gdn.fused_recurrent_gated_delta_rule, recurrent),
@@ -95,51 +90,6 @@ def calls(accelerator: Any) -> list[Call]:
             "GDNAttentionMetadataBuilder",
             gdn.GDNAttentionMetadataBuilder,
             lambda: {"device": device, "tables": "host", "ring": None},
-        ),
-        Call(
-            "chunk_fwd_o",
-            gdn.chunk_fwd_o,
-            lambda: {
-                **{name: tokens(1, SIZE) for name in ("q", "k", "v_new")},
-                **{"h": h.clone(), "g": tokens(1), "scale": 0.25},
-                **rows(),
-            },
-        ),
-        Call(
-            "chunk_gated_delta_rule_fwd_h",
-            gdn.chunk_gated_delta_rule_fwd_h,
-            lambda: {
-                **{name: tokens(1, SIZE) for name in "kwu"},
-                "g": tokens(1),
-                "initial_state": torch.zeros(2, 1, SIZE, SIZE, device=device),
-                "output_final_state": True,
-                "cu_seqlens": int32(0, 3, 5),
-                **tables(),
-            },
-        ),
-        Call(
-            "chunk_local_cumsum",
-            gdn.chunk_local_cumsum,
-            lambda: {"g": tokens(1), "chunk_size": 64, **rows()},
-        ),
-        Call(
-            "chunk_scaled_dot_kkt_fwd",
-            gdn.chunk_scaled_dot_kkt_fwd,
-            lambda: {"k": tokens(1, SIZE), "g": tokens(1), "beta": tokens(1), **rows()},
-        ),
-        Call(
-            "recompute_w_u_fwd",
-            gdn.recompute_w_u_fwd,
-            lambda: {
-                **{name: tokens(1, SIZE) for name in "kv"},
-                **{"beta": tokens(1), "g": tokens(1), "A": a.clone()},
-                **rows(),
-            },
-        ),
-        Call(
-            "solve_tril",
-            gdn.solve_tril,
-            lambda: {"A": a.clone(), **rows(), "output_dtype": torch.float32},
         ),
         Call(
             "plan_chunk_tables",

@@ -25,7 +25,7 @@ from .all_calls import all_calls
 from .search import outcomes_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.usefixtures("only_launched")]
-NUM_CALLS = 64
+NUM_CALLS = 58
 LEAST_CASES = 1_500
 SYSTEMS = (
     solutions.flex_graph,

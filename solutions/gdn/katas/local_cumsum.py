@@ -1,6 +1,6 @@
 """Computes the running sums of the gates inside each chunk, for all chunks by one launch: each
-program finds its chunk in the table. The single op of the same name checks its arguments and calls
-this."""
+program finds its chunk in the table. The system sums in the kernel that solves a chunk
+(`rule/solve_chunks.py`), which is too long for an exercise."""
 
 from __future__ import annotations
 

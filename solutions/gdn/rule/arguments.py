@@ -13,7 +13,7 @@ import torch
 from solutions.common.decoder.shape import FLOATS
 
 from ..device_tables import prepare_chunk_tables_on_device
-from .chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size, check_tables
+from .chunks import ChunkTables, check_tables
 
 
 def is_dense(tensor: torch.Tensor, first_dimension: int) -> bool:
@@ -141,17 +141,14 @@ def check_sequences(
     tokens: torch.Tensor,
     cu_seqlens: torch.Tensor | None,
     chunk_indices: torch.Tensor | None,
-    chunk_offsets: torch.Tensor | None = None,
-    chunk_size: int = FLA_CHUNK_SIZE,
-    needs_offsets: bool = False,
+    chunk_offsets: torch.Tensor | None,
 ) -> int:
     """Returns the number of sequences. Raises ValueError if these can't be the starts and the
-    tables of `tokens` [1, T, ...], or if only one table is given where both are needed. Arguments
-    that are None are not checked: `sequences_of` makes them later."""
-    check_chunk_size(chunk_size)
+    tables of `tokens` [1, T, ...], or if only one table is given. Arguments that are None are not
+    checked: `sequences_of` makes them later."""
     num_seqs = 1 if cu_seqlens is None else _count(cu_seqlens, tokens.device)
     for name, table, other in (
-        ("chunk_indices", chunk_indices, chunk_offsets if needs_offsets else chunk_indices),
+        ("chunk_indices", chunk_indices, chunk_offsets),
         ("chunk_offsets", chunk_offsets, chunk_indices),
     ):
         if table is None:
@@ -163,8 +160,8 @@ def check_sequences(
                 f"{name} is on {table.device}, and the tokens on {tokens.device}: upload the "
                 "tables once a step, with upload_chunk_tables"
             )
-    if chunk_indices is not None:
-        check_tables(chunk_indices, chunk_offsets, num_seqs, tokens.shape[1], chunk_size)
+    if chunk_indices is not None and chunk_offsets is not None:
+        check_tables(chunk_indices, chunk_offsets, num_seqs, tokens.shape[1])
     return num_seqs
 
 
@@ -173,31 +170,14 @@ def sequences_of(
     cu_seqlens: torch.Tensor | None,
     chunk_indices: torch.Tensor | None,
     chunk_offsets: torch.Tensor | None,
-    chunk_size: int = FLA_CHUNK_SIZE,
 ) -> tuple[torch.Tensor, ChunkTables]:
     """Returns (cu_seqlens, tables) as given, which the caller has checked. Those that are None are
     made on the device, with no upload and no wait: starts of one sequence of all tokens, and tables
     of the starts."""
     cu_seqlens = _starts(tokens, cu_seqlens)
     if chunk_indices is None or chunk_offsets is None:
-        tables = prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1], chunk_size)
-        return cu_seqlens, tables
+        return cu_seqlens, prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1])
     return cu_seqlens, ChunkTables(chunk_indices, chunk_offsets)
-
-
-def chunks_of(
-    tokens: torch.Tensor,
-    cu_seqlens: torch.Tensor | None,
-    chunk_indices: torch.Tensor | None,
-    chunk_size: int = FLA_CHUNK_SIZE,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns (cu_seqlens [num_seqs + 1] int32, chunk_indices [NT, 2] int32) as `sequences_of`
-    does, for an op that works on each chunk by itself and needs no offsets."""
-    cu_seqlens = _starts(tokens, cu_seqlens)
-    if chunk_indices is None:
-        tables = prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1], chunk_size)
-        return cu_seqlens, tables.chunk_indices
-    return cu_seqlens, chunk_indices
 
 
 def _starts(tokens: torch.Tensor, cu_seqlens: torch.Tensor | None) -> torch.Tensor:

@@ -61,7 +61,7 @@ def chunk_gated_delta_rule(
     check_tokens(q, k, v, g, beta)
     check_chunked_sizes(q, v)
     given = (q, cu_seqlens, chunk_indices, chunk_offsets)
-    num_seqs, state_shape = check_sequences(*given, needs_offsets=True), (*v.shape[2:], q.shape[3])
+    num_seqs, state_shape = check_sequences(*given), (*v.shape[2:], q.shape[3])
     states = SequenceStates(initial_state, state_indices, has_initial_state)
     states.check(num_seqs, state_shape, q.device)
     cu_seqlens, tables = sequences_of(*given)

@@ -95,7 +95,7 @@ def decay_within(decay, CHUNK: tl.constexpr):
 
 @triton.jit
 def inverse_of_unit_lower(A, CHUNK: tl.constexpr, KIND: tl.constexpr, UPCAST: tl.constexpr):
-    """Returns (I + A)^-1 of A [CHUNK, CHUNK], strictly lower triangular, CHUNK 16, 32 or 64.
+    """Returns (I + A)^-1 of A [CHUNK, CHUNK], strictly lower triangular, CHUNK 64.
 
     Inverts the diagonal blocks of 2 x 2 first, then those of twice the size, and so on: nothing in
     between is larger than the inverse itself. Products are of KIND: float16 is enough if the
@@ -108,10 +108,8 @@ def inverse_of_unit_lower(A, CHUNK: tl.constexpr, KIND: tl.constexpr, UPCAST: tl
     X = twice_the_blocks(X, A, 2, CHUNK, KIND, UPCAST)
     X = twice_the_blocks(X, A, 4, CHUNK, KIND, UPCAST)
     X = twice_the_blocks(X, A, 8, CHUNK, KIND, UPCAST)
-    if CHUNK > 16:
-        X = twice_the_blocks(X, A, 16, CHUNK, KIND, UPCAST)
-    if CHUNK > 32:
-        X = twice_the_blocks(X, A, 32, CHUNK, KIND, UPCAST)
+    X = twice_the_blocks(X, A, 16, CHUNK, KIND, UPCAST)
+    X = twice_the_blocks(X, A, 32, CHUNK, KIND, UPCAST)
     return X
 
 

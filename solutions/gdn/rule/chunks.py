@@ -48,14 +48,13 @@ def check_chunk_size(chunk_size: int) -> None:
 
 def check_tables(
     chunk_indices: torch.Tensor,
-    chunk_offsets: torch.Tensor | None,
+    chunk_offsets: torch.Tensor,
     num_seqs: int,
     num_tokens: int,
     chunk_size: int = FLA_CHUNK_SIZE,
 ) -> None:
     """Raises ValueError unless the tables' dtypes and shapes can be those of `num_seqs` sequences
-    with `num_tokens` tokens. Values are not read, since the host would wait. `chunk_offsets` is
-    None if only rows are used."""
+    with `num_tokens` tokens. Values are not read, since the host would wait."""
     rows = chunk_indices.shape[:1].numel()
     fewest, most = -(-num_tokens // chunk_size), most_chunks(num_seqs, num_tokens, chunk_size)
     fits = chunk_indices.shape == (rows, 2) and fewest <= rows <= most
@@ -65,8 +64,6 @@ def check_tables(
             f"tokens have {fewest} to {most} chunks of {chunk_size}, so make it torch.int32 "
             "[chunks, 2], contiguous, from the same cu_seqlens and chunk size"
         )
-    if chunk_offsets is None:
-        return
     fits = chunk_offsets.shape == (num_seqs + 1,)
     if not fits or chunk_offsets.dtype != torch.int64 or not chunk_offsets.is_contiguous():
         raise ValueError(

@@ -4,7 +4,6 @@ from functools import partial
 
 from solutions.gdn.rule.chunk_batch import BLOCK_V as BLOCK_V_OF_STATES
 from solutions.gdn.rule.chunks import FLA_CHUNK_SIZE
-from solutions.gdn.rule.single_ops import state_pass as single_state_pass
 from solutions.gdn.rule.solve_chunks import MOST_REGISTERS
 
 from .arguments import pointers
@@ -90,8 +89,7 @@ def state_pass(
 def chunk_output(
     dtype: str, key_size: int, value_size: int, *, normalize: bool = True, shared_memory: int
 ) -> dict:
-    """Describes a launch of the kernel that computes a chunk's outputs, what its queries read, in
-    the rule and as a single op."""
+    """Describes a launch of the kernel that computes a chunk's outputs: what its queries read."""
     return chunk_launch(
         dtype,
         pointers(dtype, "o q k states written")
@@ -106,69 +104,6 @@ def chunk_output(
             "BLOCK_V": min(BLOCK_V_OF_STATES[dtype != "fp32"], value_size),
         },
         num_stages=1,
-    )
-
-
-def scaled_dot_kkt(dtype: str, key_size: int, *, shared_memory: int) -> dict:
-    """Describes a launch of the kernel that multiplies a chunk's keys with one another."""
-    return chunk_launch(
-        dtype,
-        pointers("fp32", "A g")
-        | pointers(dtype, "k beta")
-        | pointers("i32", "cu_seqlens chunk_indices"),
-        "num_tokens k_stride beta_stride",
-        "g beta cu_seqlens chunk_indices num_tokens",
-        {"K": key_size},
-    )
-
-
-def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
-    """Describes a launch of the kernel that inverts a chunk's triangular matrix."""
-    launch = chunk_launch(
-        dtype,
-        pointers(dtype, "inverse")
-        | pointers("fp32", "A")
-        | pointers("i32", "cu_seqlens chunk_indices"),
-        "num_tokens",
-        "cu_seqlens chunk_indices num_tokens",
-        {"CHUNK": chunk_size, "KIND": "float32" if dtype == "fp32" else "float16"},
-    )
-    del launch["constants"]["GROUP"], launch["constants"]["PRECISION"]
-    return launch | {"tensor_cores": True}
-
-
-def w_u(dtype: str, size: int, *, decays: bool, shared_memory: int) -> dict:
-    """Describes a launch of the kernel that computes w or u: what the tokens of a chunk correct or
-    write, without the state before it."""
-    return chunk_launch(
-        dtype,
-        pointers(dtype, "out x beta inverse")
-        | pointers("fp32", "g")
-        | pointers("i32", "cu_seqlens chunk_indices"),
-        "num_tokens x_stride beta_stride",
-        "beta g cu_seqlens chunk_indices num_tokens",
-        {"SIZE": size, "DECAYS": decays},
-    )
-
-
-def chunk_states(dtype: str, key_size: int, value_size: int, *, shared_memory: int) -> dict:
-    """Describes a launch of the single op that passes the states through the chunks."""
-    return chunk_launch(
-        dtype,
-        pointers(dtype, "h v_new k w u")
-        | pointers("fp32", "final_state g initial_state")
-        | pointers("i32", "cu_seqlens")
-        | pointers("i64", "chunk_offsets"),
-        "num_tokens num_chunks k_stride initial_stride",
-        "g cu_seqlens chunk_offsets num_tokens num_chunks",
-        {
-            "HAS_INITIAL": True,
-            "STORE_FINAL": True,
-            "K": key_size,
-            "V": value_size,
-            "BLOCK_V": min(single_state_pass.BLOCK_V, value_size),
-        },
-        num_stages=single_state_pass.STAGES,
     )
 
 
@@ -191,23 +126,6 @@ LAUNCHES = {
         "fp16, small heads": partial(chunk_output, "fp16", 16, 32, normalize=False),
         "fp32, heads of 128": partial(chunk_output, "fp32", 128, 128),
     },
-    "solutions.gdn.rule.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": {
-        "bf16, keys of 128": partial(scaled_dot_kkt, "bf16", 128),
-        "fp32, keys of 128": partial(scaled_dot_kkt, "fp32", 128),
-    },
-    "solutions.gdn.rule.single_ops.solve_tril:solve_tril_kernel": {
-        "chunks of 64 to bf16": partial(solve_tril, "bf16", 64),
-        "chunks of 64 to fp32": partial(solve_tril, "fp32", 64),
-        "chunks of 16 to fp16": partial(solve_tril, "fp16", 16),
-    },
-    "solutions.gdn.rule.single_ops.w_u:w_u_kernel": {
-        "bf16, keys of 128": partial(w_u, "bf16", 128, decays=True),
-        "fp32, values of 128": partial(w_u, "fp32", 128, decays=False),
-    },
-    "solutions.gdn.rule.single_ops.state_pass:chunk_states_kernel": {
-        "bf16, heads of 128": partial(chunk_states, "bf16", 128, 128),
-        "fp32, heads of 128": partial(chunk_states, "fp32", 128, 128),
-    },
 }
 GATES_AND_TABLE = ["g", "beta", "cu_seqlens", "chunk_indices"]
 VARIES = {
@@ -229,18 +147,5 @@ VARIES = {
     "solutions.gdn.rule.read_outputs:chunk_output_kernel": (
         ["num_tokens"],
         ["decays", "key_norms", "cu_seqlens", "chunk_indices"],
-    ),
-    "solutions.gdn.rule.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": (
-        ["num_tokens"],
-        GATES_AND_TABLE,
-    ),
-    "solutions.gdn.rule.single_ops.solve_tril:solve_tril_kernel": (
-        ["num_tokens"],
-        ["cu_seqlens", "chunk_indices"],
-    ),
-    "solutions.gdn.rule.single_ops.w_u:w_u_kernel": (["num_tokens"], GATES_AND_TABLE),
-    "solutions.gdn.rule.single_ops.state_pass:chunk_states_kernel": (
-        ["num_tokens", "num_chunks"],
-        ["g", "cu_seqlens", "chunk_offsets"],
     ),
 }
