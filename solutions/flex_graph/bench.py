@@ -1,8 +1,8 @@
-"""Measures a decode step: `python -m solutions.flex_graph.bench` (its code is in measure/)."""
+"""Measures a decode step in each variant: `python -m solutions.flex_graph.bench`."""
 
 from solutions.measure.command import run_as_command
 
-from .measure.bench import main
+from .measure.decode_step import main
 
 if __name__ == "__main__":
     run_as_command(main)

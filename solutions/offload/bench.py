@@ -2,7 +2,7 @@
 
 from solutions.measure.command import run_as_command
 
-from .measure.bench import VARIANTS, main
+from .measure.block_loads import VARIANTS, main
 
 __all__ = ["VARIANTS", "main"]
 

@@ -2,7 +2,7 @@
 
 from solutions.measure.command import run_as_command
 
-from .measure.bench import main
+from .measure.image_step import main
 
 __all__ = ["main"]
 

@@ -8,8 +8,9 @@ from dataclasses import asdict, replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.flex_graph.measure import bench, step_limits
-from solutions.flex_graph.measure.bench import FlexWorkload
+from solutions.flex_graph import bench
+from solutions.flex_graph.measure import step_limits
+from solutions.flex_graph.measure.decode_step import STEPS_IN_A_ROW, FlexWorkload
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
 from solutions.measure import benchmark
@@ -84,7 +85,7 @@ WORKLOADS = [FlexWorkload.narrow(), FlexWorkload.small(), FlexWorkload.llama_3_8
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=["narrow", "small", "llama_3_8b"])
 def test_a_row_of_steps_stays_within_the_limits(workload):
-    num_steps = bench.STEPS_IN_A_ROW[False]
+    num_steps = STEPS_IN_A_ROW[False]
     batches = workload.batches(num_steps)
     for batch in batches:
         batch.check(workload.limits(), workload.vocab_size)
@@ -92,7 +93,7 @@ def test_a_row_of_steps_stays_within_the_limits(workload):
 
 
 def test_the_requests_of_the_large_model_have_512_to_1024_tokens():
-    batches = FlexWorkload.llama_3_8b().batches(bench.STEPS_IN_A_ROW[False])
+    batches = FlexWorkload.llama_3_8b().batches(STEPS_IN_A_ROW[False])
     lengths = [length for batch in batches for length in batch.seq_lens.tolist()]
     assert len(batches[0].seq_lens) == 8
     assert min(lengths) >= 512

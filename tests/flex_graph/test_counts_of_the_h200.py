@@ -5,7 +5,7 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.flex_graph.measure.bench import FlexWorkload, Variants
+from solutions.flex_graph.measure.decode_step import FlexWorkload, Variants
 from solutions.flex_graph.step import VARIANTS
 from solutions.measure.benchmark import record_step
 

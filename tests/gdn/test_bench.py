@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.gdn.measure import bench, forward_calls, forward_comparison
-from solutions.gdn.measure.bench import GDNWorkload
+from solutions.gdn import bench
+from solutions.gdn.measure import forward_calls, forward_comparison
+from solutions.gdn.measure.prefill_step import GDNWorkload
 from solutions.gdn.step import MOST_TOKENS, VARIANTS
 from solutions.measure import benchmark
 from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.gdn.measure.bench import GDNWorkload, steps
+from solutions.gdn.measure.prefill_step import GDNWorkload, steps
 from solutions.gdn.step import VARIANTS
 from solutions.measure.benchmark import record_step
 

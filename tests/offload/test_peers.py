@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from solutions.offload.measure import bench
+from solutions.offload import bench
 from solutions.offload.measure.grid import CopyTimes, Grid
 from solutions.offload.measure.grid_report import GridReport, tables_of
 from solutions.offload.measure.peers import driver_batch, peer_swap
