@@ -17,13 +17,12 @@ def is_integer(value: object) -> bool:
 
 
 def are_indices(values: Collection, size: int) -> bool:
-    """Returns True if all `values` are integers of Python or numpy in [0, size). True and False are
-    no integers here."""
-    # There may be many values, but of few kinds.
-    kinds = {*map(type, values)}
-    if bool in kinds or not all(issubclass(kind, int | np.integer) for kind in kinds):
-        return False
-    return not values or (min(values) >= 0 and max(values) < size)
+    """Returns True if all `values` are integers in [0, size), checked as one array."""
+    numbers = np.array([*values])
+    if not numbers.size:
+        return True
+    is_row = numbers.ndim == 1 and numbers.dtype.kind in "iu"
+    return bool(is_row and numbers.min() >= 0 and numbers.max() < size)
 
 
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:

@@ -44,50 +44,26 @@ class CheckedRanges(dict[int, Sequence[Span]]):
 
 
 def check_ranges(ranges: PrefixRanges | None) -> None:
-    """Raises TypeError or ValueError, with the request and the value, unless `ranges` is a dict
-    from request indices to spans of prompt positions, or None."""
-    # The spans of a step are many and usually all alike, so they are checked as one array. All
-    # other input is checked span by span, for an exact error message.
-    if not (ranges is None or type(ranges) is CheckedRanges or _are_usual(ranges)):
+    """Raises ValueError, with the request and the value, for a negative request index, and for a
+    span that is not within the prompt positions of int32."""
+    # The spans of a step are many, so they are checked as one array, and one by one only for an
+    # exact error message.
+    if not (ranges is None or type(ranges) is CheckedRanges or _are_valid(ranges)):
         _check_each(ranges)
 
 
-def _are_usual(ranges: PrefixRanges) -> bool:
-    """True if `ranges` is a dict of lists or tuples of pairs of Python's own integers, and all of
-    them are valid."""
-    if type(ranges) is not dict or not _PLAIN.issuperset(map(type, ranges.values())):
+def _are_valid(ranges: PrefixRanges) -> bool:
+    spans = np.array([*chain.from_iterable(ranges.values())] or [NO_RANGE])
+    if spans.dtype.kind not in "iu" or spans.shape[1:] != (2,) or min(ranges, default=0) < 0:
         return False
-    spans = [*chain.from_iterable(ranges.values())]
-    if not _PLAIN.issuperset(map(type, spans)):
-        return False
-    try:
-        starts, ends = zip(*spans, strict=True) if spans else ((), ())
-        if not {int}.issuperset(map(type, chain(starts, ends, ranges))):
-            return False
-        first, last = (np.fromiter(numbers, np.int32, len(spans)) for numbers in (starts, ends))
-    except (TypeError, ValueError, OverflowError):  # No pairs, no numbers, or beyond int32.
-        return False
-    valid = (first >= 0) & (first <= last)
-    return bool(valid.all()) and min(ranges, default=0) >= 0
-
-
-_PLAIN = {list, tuple}
+    first, last = spans.T
+    return bool(((first >= 0) & (first <= last) & (last <= LAST_POSITION)).all())
 
 
 def _check_each(ranges: PrefixRanges) -> None:
-    if not isinstance(ranges, Mapping):
-        raise TypeError(
-            f"ranges is {shown(ranges)}: give a dict or None, by request the list of its spans"
-        )
     for request, spans in ranges.items():
-        if not is_integer(request):
-            raise TypeError(f"request {shown(request)}: a request index must be an integer")
         if request < 0:
             raise ValueError(f"request {request}: a request index must not be negative")
-        if not isinstance(spans, Sequence) or isinstance(spans, str | bytes):
-            raise TypeError(
-                f"request {request}: {shown(spans)} must be a list of (start, end) spans"
-            )
         for span in spans:
             check_span(request, span)
 

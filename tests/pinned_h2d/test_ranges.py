@@ -23,20 +23,13 @@ BAD = [
     ({0: [(1, 4)], 2: [(9, 3)]}, ValueError, r"request 2: span \(9, 3\) starts after its end"),
     ({1: [(-1, 3)]}, ValueError, r"request 1: span \(-1, 3\) must not start below position 0"),
     ({1: [(0.0, 3)]}, TypeError, r"request 1: span \(0.0, 3\) must hold two integers"),
-    ({1: [(0, True)]}, TypeError, r"request 1: span \(0, True\) must hold two integers"),
     ({1: [("1", "3")]}, TypeError, r"request 1: span \('1', '3'\) must hold two integers"),
     ({1: [(1, 2, 3)]}, TypeError, r"request 1: span \(1, 2, 3\) must be a pair"),
     ({1: [4]}, TypeError, r"request 1: span 4 must be a pair"),
     ({1: (1, 2)}, TypeError, r"request 1: span 1 must be a pair"),
-    ({1: 7}, TypeError, r"request 1: 7 must be a list of \(start, end\) spans"),
-    ({1: None}, TypeError, r"request 1: None must be a list of \(start, end\) spans"),
     ({1: [(0, 2**31)]}, ValueError, r"request 1: span \(0, 2147483648\) must fit int32"),
     ({1: [(0, 2**31 - 1), (0, 2**31)]}, ValueError, r"span \(0, 2147483648\) must fit int32"),
     ({-1: [(0, 3)]}, ValueError, r"request -1: a request index must not be negative"),
-    ({1.0: [(0, 3)]}, TypeError, r"request 1.0: a request index must be an integer"),
-    ({True: [(0, 3)]}, TypeError, r"request True: a request index must be an integer"),
-    ({"a": [(0, 3)]}, TypeError, r"request 'a': a request index must be an integer"),
-    ([(0, 3)], TypeError, "ranges is a list: give a dict or None"),
 ]
 bad_ranges = pytest.mark.parametrize(("ranges", "error", "text"), BAD, ids=lambda v: repr(v)[:40])
 
@@ -99,9 +92,9 @@ def test_the_host_does_no_work_span_by_span(accelerator):
 
 
 def test_a_step_is_checked_once(accelerator, monkeypatch):
-    checked, are_valid = [], ranges_module._are_usual
+    checked, are_valid = [], ranges_module._are_valid
     monkeypatch.setattr(
-        ranges_module, "_are_usual", lambda ranges: checked.append(ranges) or are_valid(ranges)
+        ranges_module, "_are_valid", lambda ranges: checked.append(ranges) or are_valid(ranges)
     )
     ranges = {0: [(1, 4)]}
     runner = ModelRunner(4, 2, accelerator.device)

@@ -71,5 +71,6 @@ def of(right: Any) -> dict[str, Callable[[], Any]]:
     if isinstance(right, str):
         return {"a word": lambda: "word", "an empty word": lambda: ""}
     if isinstance(right, dict):
-        return {"an empty dict": dict, "a dict of negatives": lambda: {-1: [-1]}}
+        any_value = next(iter(right.values()))
+        return {"an empty dict": dict, "with a negative key": lambda: {-1: any_value}}
     return {}

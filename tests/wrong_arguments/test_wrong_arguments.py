@@ -78,7 +78,6 @@ NUMBERS_WITHIN = {
         torch.zeros_like(one)[None, None].float(), {0: [one]}, torch.zeros_like(one)[None]
     ),
     "the end of a span": lambda one: solutions.pinned_h2d.check_ranges({0: [(0, one)]}),
-    "a span": lambda one: solutions.pinned_h2d.check_ranges({0: [one]}),
     "a capture size": lambda one: checked_capture_sizes([one, one], LIMITS),
 }
 
@@ -86,9 +85,8 @@ NUMBERS_WITHIN = {
 @pytest.mark.parametrize("call", NUMBERS_WITHIN.values(), ids=NUMBERS_WITHIN)
 def test_a_number_on_the_device_is_refused_without_reading_it(accelerator, call):
     one = torch.ones((), dtype=torch.int64, device=accelerator.device)
-    with debubble.record(accelerator) as timeline, pytest.raises((TypeError, ValueError)) as error:
+    with debubble.record(accelerator) as timeline, pytest.raises((TypeError, ValueError)):
         call(one)
-    assert "a torch.int64 tensor [] on" in str(error.value)
     counts = timeline.counts()
     assert counts["host_syncs"] == counts["d2h"] == 0
 

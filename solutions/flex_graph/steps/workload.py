@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from solutions.common.host_integers import is_integer
-
 from .limits import Limits
 from .scheduled import ScheduledBatch
 
@@ -34,9 +32,6 @@ class Requests:
         Raises ValueError if blocks or positions run out.
         """
         by_request = scheduled if isinstance(scheduled, Mapping) else dict(enumerate(scheduled))
-        for request, part in by_request.items():
-            if not is_integer(request) or not isinstance(part, range):
-                raise ValueError(f"request {request!r} runs {part!r}: give a range of positions")
         by_request = {request: part for request, part in by_request.items() if len(part)}
         for request, part in by_request.items():
             self._allocate(request, part.stop)

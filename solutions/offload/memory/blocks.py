@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solutions.common.host_integers import is_integer
 from solutions.common.shown import shown
 
 from ..paths.descriptors import Descriptors, merge_adjacent
@@ -52,8 +51,6 @@ def checked_blocks(
     """
     skips = [skip] * len(groups) if isinstance(skip, int | np.integer) else skip
     for name, lists in (("gpu_blocks", gpu_blocks), ("cpu_blocks", cpu_blocks), ("skip", skips)):
-        if not isinstance(lists, Sequence | np.ndarray) or isinstance(lists, str | bytes):
-            raise ValueError(f"{name} is {shown(lists)}: give a list with one for each group")
         if len(lists) != len(groups):
             raise ValueError(f"{name} has {len(lists)} entries for {len(groups)} groups: give each")
     checked = []
@@ -70,12 +67,7 @@ def checked_blocks(
 
 
 def _ids(side: str, blocks: Blocks, num_blocks: int) -> np.ndarray:
-    if not isinstance(blocks, Sequence | np.ndarray) or isinstance(blocks, str | bytes):
-        raise ValueError(f"{side} blocks are {shown(blocks)}: give a list of whole numbers")
-    try:
-        ids = np.asarray(blocks)
-    except ValueError:  # of lists of different lengths
-        raise ValueError(f"{side} blocks are lists: give a list of whole numbers") from None
+    ids = np.asarray(blocks)
     if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
         raise ValueError(
             f"{side} blocks are {ids.dtype} {list(ids.shape)}: give a list of whole numbers"
@@ -89,7 +81,7 @@ def _ids(side: str, blocks: Blocks, num_blocks: int) -> np.ndarray:
 
 
 def _check_lengths(num_gpu: int, num_cpu: int, skip: int, factor: int) -> None:
-    if not is_integer(skip) or not 0 <= skip < factor:
+    if not 0 <= skip < factor:
         raise ValueError(
             f"a skip of {shown(skip)} sub-blocks: a CPU block has {factor}, skip fewer than that"
         )

@@ -333,7 +333,7 @@ def check_shapes(
 def checked_ranges(ranges: torch.Tensor | RangeState | None, num_seqs: int) -> torch.Tensor | None:
     """Returns `ranges` unchanged. Raises TypeError if they are NOT_COMPUTED, and ValueError for a
     tensor that is not contiguous or not [num_seqs, max_ranges, 2] int32."""
-    if not isinstance(ranges, torch.Tensor | None):
+    if ranges is RangeState.NOT_COMPUTED:
         raise TypeError(f"ranges {ranges}: give the metadata its ranges before the first layer")
     if ranges is not None and not ranges.is_contiguous():
         raise ValueError(f"range strides {ranges.stride()}: the ranges must be contiguous")
