@@ -21,8 +21,8 @@ class SimTensor(torch.Tensor):
     data_on_cpu: torch.Tensor
     block: Block
     taken: tuple[int, SourceLine | None] | None = None
-    """For a view of a graph's output, the number of the replay that it was made after, and the line
-    that made it."""
+    """The number of the replay after which a view of a graph's output was made, and the line that
+    made it; None for other tensors."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as PyTorch advises
 
