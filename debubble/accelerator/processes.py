@@ -26,7 +26,7 @@ UNSEEN = (
 class OnSim:
     """A call for another process, in which "cuda" means sim before its arguments are unpickled."""
 
-    def __init__(self, call: Callable[[], Any], as_cuda: AsCuda) -> None:
+    def __init__(self, call: Callable[[], object], as_cuda: AsCuda) -> None:
         self.call, self.as_cuda = call, as_cuda
         self.kept: list[object] = []
         """The copies on the host of tensors on sim, whose files the other process opens."""

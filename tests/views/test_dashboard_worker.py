@@ -10,7 +10,11 @@ import torch
 import debubble
 from debubble.views.dashboard import Dashboard
 from debubble.views.dashboard.run import Run, Unwanted, stop_if_unwanted
-from debubble.views.dashboard.worker import Worker, check_that_it_can_be_sent
+from debubble.views.dashboard.worker import (
+    Worker,
+    check_that_it_can_be_sent,
+    shared_worker,
+)
 
 SLIDERS = {"reads": (1, 2, 3, 4)}
 
@@ -113,3 +117,11 @@ def test_a_job_submitted_at_once_does_not_keep_an_unwanted_one_alive(worker):
     wanted = worker.submit(os.getpid)
     assert unwanted.result(60) == "ended"
     assert wanted.result(60) != os.getpid()
+
+
+def test_a_forked_process_makes_a_worker_of_its_own():
+    mine = shared_worker()
+    if (child := os.fork()) == 0:
+        os._exit(shared_worker() is mine)
+    assert os.waitpid(child, 0)[1] == 0
+    assert shared_worker() is mine

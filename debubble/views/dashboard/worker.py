@@ -26,6 +26,10 @@ def shared_worker() -> Worker:
     return Worker()
 
 
+# A forked process has no thread that would serve the worker of its parent.
+os.register_at_fork(after_in_child=shared_worker.cache_clear)
+
+
 class Worker(Executor):
     """An executor with one process, started by its first job and replaced by the first job after a
     crash.
