@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.sync_free.packed.conv_metadata import (
+from solutions.sync_free.before import conv_metadata as before
+from solutions.sync_free.model.conv_chunks import (
     CHUNK_TOKENS,
     PAD_SLOT,
     plan_conv_metadata,
     prepare_conv_metadata,
 )
-from solutions.sync_free.parts import conv_metadata
-from solutions.sync_free.parts.before import conv_metadata as before
+from solutions.sync_free.sites import conv_metadata
 from tests.common import claims
 from tests.common.refusals import expect_refused
 from tests.instructions import instructions_of

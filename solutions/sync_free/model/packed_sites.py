@@ -12,12 +12,12 @@ from solutions.common.staging_ring import StagingRing
 
 from ..kernels.logprobs import LogprobsTensors
 from ..packed.bad_words import BadWords, plan_bad_words
-from ..packed.conv_metadata import ConvMetadata, plan_conv_metadata
 from ..packed.logprobs import plan_logprobs
 from ..packed.ngram import NgramPlan, plan_ngram_update
 from ..packed.penalties import plan_bincount
 from ..packed.token_types import plan_token_types
 from ..sites import causal_conv1d, data_parallel, kv_sharing
+from .conv_chunks import ConvMetadata, plan_conv_metadata
 from .ngram_batch import NgramBatch
 from .step_inputs import SiteInputs
 from .tables import RequestTables
