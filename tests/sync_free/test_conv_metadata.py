@@ -126,9 +126,9 @@ def test_overlapped_steps_each_get_their_own_metadata(accelerator):
         expect_metadata(metadata, lengths)
 
 
-def test_pads_may_share_their_index_and_sequences_without_tokens_a_slot():
+def test_pads_may_share_their_index_and_sequences_without_tokens_a_slot(accelerator):
     starts, slots = starts_of([3, 1, 2, 0]), torch.tensor([PAD_SLOT, PAD_SLOT, 4, 4])
-    assert plan_conv_metadata(starts, slots).highest_slot == 4
+    assert prepare_conv_metadata(starts, accelerator.device, slots).highest_slot == 4
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from solutions.common.packed_upload import HostArrays, upload_packed
+from solutions.common.packed_upload import DeviceArrays, Planned, upload_and_apply
 
-from ..checks.requests import ChosenTokens, check_requested
+from ..checks.requests import ChosenTokens, check_all_requested
 
 
 def chosen_tokens(
@@ -23,11 +23,17 @@ def chosen_tokens(
     """
     if not requested:
         return None
-    check_requested(requested, len(sampled), vocab_size)
-    device = sampled.device
-    width = 1 + max(len(token_ids) for token_ids in requested.values())
-    ids = torch.zeros(len(sampled), width, dtype=torch.int32, device=device)
-    counts = np.ones(len(sampled), np.int32)
+    plan = plan_chosen_tokens(requested, len(sampled), vocab_size)
+    return upload_and_apply(plan, sampled.device, sampled)
+
+
+def plan_chosen_tokens(
+    requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int
+) -> Planned[[torch.Tensor], ChosenTokens]:
+    """Plans the upload of the requested ids and their places, not of whole rows."""
+    check_all_requested(requested, num_rows, vocab_size)
+    width = 1 + max(map(len, requested.values()), default=0)
+    counts = np.ones(num_rows, np.int32)
     places: list[int] = []
     asked: list[int] = []
     for row, token_ids in requested.items():
@@ -35,12 +41,12 @@ def chosen_tokens(
         places.extend(range(row * width + 1, row * width + count))
         asked.extend(token_ids)
         counts[row] = count
-    host: HostArrays = {
-        "places": np.array(places, np.int64),
-        "asked": np.array(asked, np.int32),
-        "counts": counts,
-    }
-    sent = upload_packed(host, device)
-    ids.view(-1).index_copy_(0, sent["places"], sent["asked"])
-    ids[:, 0] = sampled
-    return ChosenTokens(ids, sent["counts"])
+
+    def apply(on_device: DeviceArrays, sampled: torch.Tensor) -> ChosenTokens:
+        ids = torch.zeros(num_rows, width, dtype=torch.int32, device=sampled.device)
+        ids.view(-1).index_copy_(0, on_device["places"], on_device["asked"])
+        ids[:, 0] = sampled
+        return ChosenTokens(ids, on_device["counts"])
+
+    arrays = {"places": np.array(places, np.int64), "asked": np.array(asked, np.int32)}
+    return Planned(arrays | {"counts": counts}, apply)
