@@ -3,8 +3,9 @@ on the device."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -37,9 +38,27 @@ class Plan(Protocol[State, Result]):
     def arrays(self) -> HostArrays:
         """The arrays that `apply` needs on the device, by name. Empty if none are needed."""
 
-    def apply(self, on_device: DeviceArrays, *state: State.args, **named: State.kwargs) -> Result:
+    def apply(
+        self, on_device: DeviceArrays, /, *state: State.args, **named: State.kwargs
+    ) -> Result:
         """Queues the kernels without a wait. `on_device` has the uploaded `arrays`. `state` has the
         tensors that it reads or changes, or the device on which it makes its result."""
+
+
+@dataclass(frozen=True)
+class Planned(Generic[State, Result]):
+    """A Plan as a pair: the arrays to upload, and the function that applies them."""
+
+    arrays: HostArrays
+    apply: Callable[Concatenate[DeviceArrays, State], Result]
+
+
+def upload_and_apply(
+    plan: Planned[State, Result], device: torch.device, *state: State.args, **named: State.kwargs
+) -> Result:
+    """Uploads the arrays of one plan by themselves, applies the plan, and returns its result."""
+    on_device = upload_packed(plan.arrays, device) if plan.arrays else {}
+    return plan.apply(on_device, *state, **named)
 
 
 ALIGNMENT = 16

@@ -10,7 +10,7 @@ import torch
 from solutions.common.host_integers import HostIntegers
 from solutions.common.packed_upload import upload_plans
 from solutions.common.staging_ring import StagingRing
-from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
+from solutions.sync_free.model.conv_chunks import CHUNK_TOKENS, ConvMetadata
 
 from .chunk_tables import prepare_chunk_indices
 from .requests.batch import (

@@ -12,11 +12,11 @@ from solutions.common.read_back import ReadBack
 
 from .katas.overlapped_loop import DecodeLoop
 from .katas.sync_detector import SyncDetector, allow_waits
+from .model.conv_chunks import ConvMetadata, prepare_conv_metadata
 from .model.ngram_batch import NgramBatch
 from .model.ranks import Agreement, agreement_of
-from .packed.conv_metadata import ConvMetadata, prepare_conv_metadata
-from .parts.clear_rows import clear_rows
 from .sites.bad_words import apply_bad_words
+from .sites.clear_rows import clear_rows
 from .sites.data_parallel import _run_ar
 from .sites.kv_sharing import _prepare_kv_sharing_fast_prefill
 from .sites.token_types import _init_model_kwargs

@@ -2,7 +2,7 @@
 
 from solutions.measure.command import run_as_command
 
-from .measure.bench import main
+from .measure.decode_steps import main
 
 if __name__ == "__main__":
     run_as_command(main)

@@ -22,8 +22,6 @@ from .model.step_inputs import SiteInputs, plan_inputs
 from .model.tables import RequestTables
 from .model.workload import ScheduledStep
 
-Sites = SeparateSites | PackedSites
-
 FREQUENCY_PENALTY = 0.1
 PADDED_TO = 8
 """The multiple that this rank pads its number of requests to."""
@@ -103,17 +101,19 @@ class DecodeStep:
         logits = self.model.forward(tokens, token_types, rows, convolve)
         return self._sample(sites, logits[: scheduled.num_requests])
 
-    def _ask_ranks(self, sites: Sites, scheduled: ScheduledStep) -> ReadBack:
+    def _ask_ranks(self, sites: SeparateSites, scheduled: ScheduledStep) -> ReadBack:
         num_requests = scheduled.num_requests
         padded = -(-num_requests // PADDED_TO) * PADDED_TO
         return sites.run_ar(False, num_requests, padded, PIECEWISE_GRAPHS, self.group)
 
-    def _update_tables(self, sites: Sites, inputs: SiteInputs, on_device: DeviceArrays) -> None:
+    def _update_tables(
+        self, sites: SeparateSites, inputs: SiteInputs, on_device: DeviceArrays
+    ) -> None:
         sites.update_ngram()
         inputs.write_new_tokens(on_device, self.tables)
         sites.bincount()
 
-    def _sample(self, sites: Sites, logits: torch.Tensor) -> StepOutput:
+    def _sample(self, sites: SeparateSites, logits: torch.Tensor) -> StepOutput:
         logits.sub_(self.tables.output_bin_counts[: len(logits)], alpha=FREQUENCY_PENALTY)
         sites.apply_bad_words(logits)
         sampled = logits.argmax(-1)

@@ -14,7 +14,7 @@ from solutions.common.packed_upload import Plan, upload_packed, upload_plans
 from solutions.common.staging_ring import StagingRing
 from solutions.gdn.host_tables import plan_chunk_tables
 from solutions.gdn.rule.chunks import ChunkTables
-from solutions.sync_free.packed.bad_words import BadWords, plan_bad_words
+from solutions.sync_free.sites.bad_words import plan_bad_words
 
 DTYPES = (np.int32, np.int64, np.float32, np.bool_, np.uint8)
 
@@ -61,8 +61,8 @@ def test_all_plans_share_one_pinned_upload(accelerator, ring_bytes):
 
 def test_plans_of_two_systems_share_one_upload(accelerator):
     logits = torch.zeros(2, 8, device=accelerator.device)
-    words = BadWords.of({1: [[token_id] for token_id in range(5)]}, *logits.shape)
-    forbids: Plan[[torch.Tensor], None] = plan_bad_words(words, [[], []])
+    words = {1: [[token_id] for token_id in range(5)]}
+    forbids: Plan[[torch.Tensor], None] = plan_bad_words(words, [[], []], *logits.shape)
     cuts: Plan[[], ChunkTables] = plan_chunk_tables(np.array([0, 70, 80]))
     plans = {"forbids": forbids.arrays, "cuts": cuts.arrays}
     with debubble.record(accelerator) as timeline:

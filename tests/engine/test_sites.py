@@ -12,8 +12,15 @@ import solutions.engine
 from solutions.engine import Engine, Model, SamplingParams
 from solutions.engine.measure.sites import measure
 from solutions.engine.model.architecture import Architecture
-from solutions.sync_free.before import bad_words, kv_sharing, ngram, penalties, token_types
-from solutions.sync_free.parts.before import chosen_tokens, conv_metadata
+from solutions.sync_free.before import (
+    bad_words,
+    chosen_tokens,
+    conv_metadata,
+    kv_sharing,
+    ngram,
+    penalties,
+    token_types,
+)
 
 from .setting import ALL, WITHOUT, Setting, add, small
 

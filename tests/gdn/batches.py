@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from solutions.gdn import CommonAttentionMetadata
 from solutions.gdn.metadata import GDNAttentionMetadata, GDNAttentionMetadataBuilder
 from solutions.pinned_h2d import StagingRing
-from solutions.sync_free.packed.conv_metadata import PAD_SLOT
+from solutions.sync_free.model.conv_chunks import PAD_SLOT
 
 TABLES = ["host", "device", None]
 COMPUTED_BEFORE = 5

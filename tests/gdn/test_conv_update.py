@@ -8,7 +8,7 @@ import torch
 from solutions.gdn.model import conv_update
 from solutions.gdn.model.conv_update import causal_conv1d_update
 from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
-from solutions.sync_free.packed.conv_metadata import prepare_conv_metadata
+from solutions.sync_free.model.conv_chunks import prepare_conv_metadata
 from solutions.sync_free.sites.causal_conv1d import causal_conv1d_fn
 from tests.common import claims
 from tests.common.refusals import expect_refused

@@ -8,7 +8,7 @@ import torch
 from solutions.gdn import before
 from solutions.gdn.model.config import GDNConfig
 from solutions.gdn.model.layer import GDNLayer, GDNState
-from solutions.sync_free.packed.conv_metadata import PAD_SLOT
+from solutions.sync_free.model.conv_chunks import PAD_SLOT
 from tests.common import claims
 from tests.common.refusals import expect_refused
 

@@ -63,14 +63,14 @@ def disagreements(rank: int, size: int) -> dict[str, str]:
     """Starts groups in which the last rank has a different size, limit or number of rows. Returns
     {what differs: this rank's error}."""
     odd = rank == size - 1
-    rows = [*data_parallel_group.Row, "one more"] if odd else data_parallel_group.Row
+    rows = [*data_parallel_group.Sent, "one more"] if odd else data_parallel_group.Sent
     told = {}
     for what, own_size, limit, own_rows in (
-        ("size", size + odd, MAX_TOKENS, data_parallel_group.Row),
-        ("limit", size, MAX_TOKENS + odd, data_parallel_group.Row),
+        ("size", size + odd, MAX_TOKENS, data_parallel_group.Sent),
+        ("limit", size, MAX_TOKENS + odd, data_parallel_group.Sent),
         ("rows", size, MAX_TOKENS, rows),
     ):
-        with mock.patch.object(data_parallel_group, "Row", own_rows):
+        with mock.patch.object(data_parallel_group, "Sent", own_rows):
             try:
                 DataParallelGroup(dist.group.WORLD, own_size, limit)
             except ValueError as error:

@@ -8,16 +8,11 @@ from hypothesis import strategies as st
 
 import debubble
 from solutions.sync_free.before import bad_words as before
-from solutions.sync_free.packed.bad_words import BadWords, plan_bad_words
 from solutions.sync_free.sites import bad_words
 from tests.common import claims
 from tests.common.refusals import expect_refused
 
-from . import packed
-
-BOTH = pytest.mark.parametrize(
-    "module", [bad_words, before, packed], ids=["ours", "before", "packed"]
-)
+BOTH = pytest.mark.parametrize("module", [bad_words, before], ids=["ours", "before"])
 VOCAB = 5
 MINUS_INFINITY = float("-inf")
 
@@ -246,17 +241,6 @@ def test_overlapped_calls_are_all_right(accelerator):
     for logits, batch in zip(claims.overlapped(accelerator, call, batches), batches, strict=True):
         right = expected(fresh.cpu().numpy(), *batch)
         np.testing.assert_array_equal(logits.cpu().numpy(), right)
-
-
-def test_words_that_were_checked_once_serve_many_steps():
-    words, said = {0: [[1, 2], [3]], 1: [[2, 2]]}, [[1], [2]]
-    kept = BadWords.of(words, 2, VOCAB)
-    for next_ids in ([4, 2], [1, 3], [0, 0]):
-        plan = plan_bad_words(kept, said)
-        right = np.isinf(expected(np.zeros((2, VOCAB)), words, said))
-        assert set(plan.few) == set(map(tuple, np.argwhere(right).tolist()))
-        for past, token_id in zip(said, next_ids, strict=True):
-            past.append(token_id)
 
 
 @BOTH

@@ -8,7 +8,7 @@ import pytest
 
 from debubble.assets import ASSETS
 from solutions.measure import benchmark
-from solutions.sync_free.measure import bench
+from solutions.sync_free.measure import decode_steps
 from tests.common import claims
 from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
 
@@ -25,8 +25,8 @@ def run(accelerator, tmp_path_factory):
         contextlib.redirect_stdout(printed),
         claims.answers_in_time(accelerator),
     ):
-        patch.setattr(bench, "STEPS_IN_A_ROW", 3)
-        bench.main(["--quick", "--output", str(folder)])
+        patch.setattr(decode_steps, "STEPS_IN_A_ROW", 3)
+        decode_steps.main(["--quick", "--output", str(folder)])
     return folder, printed.getvalue()
 
 
@@ -63,7 +63,7 @@ def test_the_counts_are_those_measured_on_the_h200(record):
 @pytest.mark.parametrize("number", ["0", "-1", "few", "1.5"])
 def test_fewer_than_one_run_are_refused(number, capsys):
     with pytest.raises(SystemExit):
-        bench.main([f"--runs={number}"])
+        decode_steps.main([f"--runs={number}"])
     assert f"argument --runs: it is at least 1, not {number}" in capsys.readouterr().err
 
 

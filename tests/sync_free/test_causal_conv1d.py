@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from solutions.sync_free.before import causal_conv1d as before
 from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
-from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
+from solutions.sync_free.model.conv_chunks import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
 from solutions.sync_free.sites import causal_conv1d
 from tests.common import claims
 from tests.common.refusals import expect_refused

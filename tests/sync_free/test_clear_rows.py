@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from solutions.sync_free.parts import clear_rows
-from solutions.sync_free.parts.before import clear_rows as before
+from solutions.sync_free.before import clear_rows as before
+from solutions.sync_free.sites import clear_rows
 from tests.common import claims
 from tests.common.refusals import expect_refused
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.sync_free.packed.conv_metadata import (
+from solutions.sync_free.before import conv_metadata as before
+from solutions.sync_free.model.conv_chunks import (
     CHUNK_TOKENS,
     PAD_SLOT,
     plan_conv_metadata,
     prepare_conv_metadata,
 )
-from solutions.sync_free.parts import conv_metadata
-from solutions.sync_free.parts.before import conv_metadata as before
+from solutions.sync_free.sites import conv_metadata
 from tests.common import claims
 from tests.common.refusals import expect_refused
 from tests.instructions import instructions_of
@@ -126,9 +126,9 @@ def test_overlapped_steps_each_get_their_own_metadata(accelerator):
         expect_metadata(metadata, lengths)
 
 
-def test_pads_may_share_their_index_and_sequences_without_tokens_a_slot():
+def test_pads_may_share_their_index_and_sequences_without_tokens_a_slot(accelerator):
     starts, slots = starts_of([3, 1, 2, 0]), torch.tensor([PAD_SLOT, PAD_SLOT, 4, 4])
-    assert plan_conv_metadata(starts, slots).highest_slot == 4
+    assert prepare_conv_metadata(starts, accelerator.device, slots).highest_slot == 4
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,12 @@ from hypothesis import strategies as st
 import debubble
 from solutions.sync_free.before import logprobs as before
 from solutions.sync_free.kernels import logprobs as kernels
-from solutions.sync_free.packed.logprobs import plan_logprobs
 from solutions.sync_free.sites import logprobs
+from solutions.sync_free.sites.chosen_tokens import plan_chosen_tokens
 from tests.common import claims
 from tests.common.refusals import expect_refused
 
-from . import packed
-
-BOTH = pytest.mark.parametrize(
-    "module", [logprobs, before, packed], ids=["ours", "before", "packed"]
-)
+BOTH = pytest.mark.parametrize("module", [logprobs, before], ids=["ours", "before"])
 LOOKED_UP = pytest.mark.parametrize("module", [kernels, before], ids=["ours", "before"])
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 TOLERANCE = 1e-5
@@ -208,8 +204,7 @@ def test_one_upload_however_many_ask_and_no_wait(accelerator):
 
 
 def test_one_long_list_does_not_make_the_others_long():
-    plan = plan_logprobs({7: range(10_000), 8: [1]}, num_rows=256, vocab_size=10_000)
-    assert plan.width == 10_001
+    plan = plan_chosen_tokens({7: range(10_000), 8: [1]}, num_rows=256, vocab_size=10_000)
     assert sum(array.nbytes for array in plan.arrays.values()) < 13 * 10_000
 
 

@@ -16,9 +16,7 @@ from solutions.sync_free.sites import ngram
 from tests.common import claims
 from tests.common.refusals import expect_refused
 
-from . import packed
-
-BOTH = pytest.mark.parametrize("module", [ngram, before, packed], ids=["ours", "before", "packed"])
+BOTH = pytest.mark.parametrize("module", [ngram, before], ids=["ours", "before"])
 MAX_REQS, MAX_LEN = 6, 8
 
 

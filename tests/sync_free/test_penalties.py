@@ -14,11 +14,7 @@ from solutions.sync_free.sites import penalties
 from tests.common import claims
 from tests.common.refusals import expect_refused
 
-from . import packed
-
-BOTH = pytest.mark.parametrize(
-    "module", [penalties, before, packed], ids=["ours", "before", "packed"]
-)
+BOTH = pytest.mark.parametrize("module", [penalties, before], ids=["ours", "before"])
 MAX_REQS = 5
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.sync_free.parts import row_moves
-from solutions.sync_free.parts.before import row_moves as before
+from solutions.sync_free.before import row_moves as before
+from solutions.sync_free.sites import row_moves
 from tests.common import claims
 from tests.common.refusals import expect_refused
 

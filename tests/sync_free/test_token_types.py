@@ -11,11 +11,7 @@ from solutions.sync_free.sites import token_types
 from tests.common import claims
 from tests.common.refusals import expect_refused
 
-from . import packed
-
-BOTH = pytest.mark.parametrize(
-    "module", [token_types, before, packed], ids=["ours", "before", "packed"]
-)
+BOTH = pytest.mark.parametrize("module", [token_types, before], ids=["ours", "before"])
 LARGE = 4096
 
 lengths_and_starts = st.lists(st.integers(0, 6), max_size=8).flatmap(

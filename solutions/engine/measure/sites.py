@@ -18,14 +18,17 @@ from solutions.sync_free import DataParallelGroup
 from solutions.sync_free.before import (
     bad_words,
     causal_conv1d,
+    chosen_tokens,
+    clear_rows,
+    conv_metadata,
     data_parallel,
     kv_sharing,
     logprobs,
     ngram,
     penalties,
+    row_moves,
     token_types,
 )
-from solutions.sync_free.parts.before import chosen_tokens, clear_rows, conv_metadata, row_moves
 
 from ..engine import Engine
 from ..model.architecture import Architecture

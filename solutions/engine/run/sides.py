@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from solutions.pinned_h2d import Batch, PrefixRanges
     from solutions.pinned_h2d.model.model import PrefixMetadata
     from solutions.sync_free import DataParallelGroup, LogprobsTensors
+    from solutions.sync_free.model.conv_chunks import ConvMetadata
     from solutions.sync_free.model.ngram_batch import NgramBatch
-    from solutions.sync_free.packed.conv_metadata import ConvMetadata
     from solutions.sync_free.sites.bad_words import BadWordsTokenIds
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
+from solutions.sync_free.model.conv_chunks import CHUNK_TOKENS, ConvMetadata
 
 from ..device_tables import prepare_chunk_tables_on_device, search_chunk_tables
 from .batch import RequestSplit

@@ -1,1 +1,1 @@
-"""The eight sites before the change: right, and each of them makes the host wait (vLLM #41429)."""
+"""The sites and their pieces before the change: right, but the host waits (vLLM #41429)."""

@@ -16,7 +16,7 @@ def apply_bad_words(
 ) -> None:
     """Sets logits to -inf where sampling the id would complete a bad word (vLLM #41429).
 
-    logits:              [B, V] float on the device, changed in place.
+    logits:              [B, V] on the device, of any floating dtype, changed in place.
     bad_words_token_ids: {row: [sequence of token ids, ...]}.
     past_tokens_ids:     the ids that each of the B rows has generated so far, on the CPU.
 

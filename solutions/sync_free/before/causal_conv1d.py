@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from ..kernels.causal_conv1d import check_batch, check_shapes, convolve
-from ..packed.conv_metadata import ConvMetadata
-from ..parts.before.conv_metadata import read_conv_metadata
+from ..model.conv_chunks import ConvMetadata
+from .conv_metadata import read_conv_metadata
 
 
 def causal_conv1d_fn(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ..kernels.logprobs import LogprobsTensors, check_logits
-from ..parts.before.chosen_tokens import chosen_tokens
+from .chosen_tokens import chosen_tokens
 
 
 def gather_specific_token_logprobs(

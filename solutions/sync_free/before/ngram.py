@@ -9,7 +9,7 @@ import torch
 
 from ..kernels.ngram import check_tables
 from ..model.ngram_batch import NgramBatch
-from ..parts.before.row_moves import move_rows
+from .row_moves import move_rows
 
 
 def update_ngram_gpu_tensors_incremental(

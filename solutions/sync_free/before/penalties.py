@@ -7,7 +7,7 @@ import torch
 
 from ..checks.rows import Integers, check_counted
 from ..kernels.penalties import check_tables, count_tokens
-from ..parts.before.clear_rows import clear_rows
+from .clear_rows import clear_rows
 
 
 def bincount(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from solutions.common.host_integers import HostIntegers, host_integers, is_integer
+from solutions.common.host_integers import HostIntegers, are_indices, host_integers, is_integer
 from solutions.common.shown import shown
 
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
@@ -80,6 +81,20 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
                     )
 
 
+def check_all_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
+    """Raises what `check_bad_words` raises. Checks all ids at once, and one by one only to name a
+    wrong one: quicker for a large batch."""
+    sequences = _joined(bad_words_token_ids.values())
+    are_right = (
+        len(shape) == 2
+        and are_indices(bad_words_token_ids, shape[0])
+        and are_indices(_joined(sequences), shape[1])
+        and all(sequences)
+    )
+    if not are_right:
+        check_bad_words(bad_words_token_ids, *shape)
+
+
 def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -> None:
     """Raises ValueError unless every row of the logits has a list of its generated ids, on the
     host."""
@@ -113,6 +128,21 @@ def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab
                     f"row {row} asks for the log-probability of token {shown(token_id)}: ids must "
                     f"be in [0, {vocab_size})"
                 )
+
+
+def check_all_requested(
+    requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int
+) -> None:
+    """Raises what `check_requested` raises. Checks all ids at once, and one by one only to name a
+    wrong one: quicker for a large batch."""
+    ids = _joined(requested.values())
+    if not (are_indices(requested, num_rows) and are_indices(ids, vocab_size)):
+        check_requested(requested, num_rows, vocab_size)
+
+
+def _joined(lists: Collection) -> list:
+    """Returns the members of all lists, or [None] if one of `lists` is no list or tuple."""
+    return [*chain.from_iterable(lists)] if {*map(type, lists)} <= {list, tuple} else [None]
 
 
 def _check_list(what: str, values: object) -> None:

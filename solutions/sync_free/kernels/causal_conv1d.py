@@ -15,7 +15,7 @@ from debubble.accelerator import Work, launch
 from solutions.common.asked import ASKED
 from solutions.common.one_device import check_one_device
 
-from ..packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
+from ..model.conv_chunks import CHUNK_TOKENS, ConvMetadata
 
 BLOCK_DIM = 256
 """Number of channels of one program: in bfloat16, as many as one warp loads at once."""

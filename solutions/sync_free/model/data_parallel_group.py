@@ -15,13 +15,13 @@ import triton.language as tl
 
 from debubble.accelerator import current, launch
 from solutions.common.host_integers import is_integer
+from solutions.common.staging_ring import STEPS_IN_FLIGHT
 
 from ..sites.data_parallel import _run_ar
 from .exchanges import GRACE_S, sum_in_step, unanswered, who_is_missing
-from .ranks import Row
+from .ranks import Sent
 
 INT32_MAX = 2**31 - 1
-STEPS_IN_FLIGHT = 2
 
 
 @triton.jit(
@@ -92,7 +92,7 @@ class DataParallelGroup:
         with self._all_there():
             check_that_ranks_agree(
                 process_group,
-                {"rows": len(Row), "data parallel size": size, "max_num_tokens": max_num_tokens},
+                {"rows": len(Sent), "data parallel size": size, "max_num_tokens": max_num_tokens},
             )
         ranks = 1 if process_group is None else dist.get_world_size(process_group)
         if size != ranks:
@@ -136,7 +136,7 @@ class DataParallelGroup:
             raise
         # The current stream allocates this memory and no other stream uses it, so it may be dropped
         # at any time.
-        state = torch.empty(len(Row), self.size, dtype=torch.int32, device=self.device)
+        state = torch.empty(len(Sent), self.size, dtype=torch.int32, device=self.device)
         launch(
             own_column_kernel,
             (1,),
@@ -203,7 +203,7 @@ class DataParallelGroup:
 
     def _refuse(self) -> None:
         if self.process_group is not None and not self._broken:
-            state = torch.empty(len(Row), self.size, dtype=torch.int32, device=self.device)
+            state = torch.empty(len(Sent), self.size, dtype=torch.int32, device=self.device)
             self._exchange(state, refused=True)
 
     @contextmanager

@@ -14,8 +14,9 @@ from debubble.accelerator import Stream
 from .exchanges import check_in_step
 
 
-class Row(IntEnum):
-    """Index of a row in the tensor that ranks exchange, which has a column for each rank."""
+class Sent(IntEnum):
+    """The numbers that a rank sends: each is a row of the tensor that ranks exchange, which has a
+    column for each rank."""
 
     ORIGINAL_TOKENS = 0
     PADDED_TOKENS = 1
@@ -59,14 +60,14 @@ def agreement_of(state: torch.Tensor) -> Agreement:
     """Returns the ranks' common decision, computed from what they sent: `state`, [4, size] int32 on
     the host. Raises RuntimeError, on each rank, if a rank has refused or is at another exchange,
     and ValueError for a `state` of another shape or dtype, or on a device."""
-    if state.dim() != 2 or len(state) != len(Row) or not state.is_cpu or state.is_floating_point():
+    if state.dim() != 2 or len(state) != len(Sent) or not state.is_cpu or state.is_floating_point():
         raise ValueError(
             f"state is {state.dtype} {list(state.shape)} on {state.device}: give what _run_ar "
-            f"reads, int32 [{len(Row)}, ranks] on the host"
+            f"reads, int32 [{len(Sent)}, ranks] on the host"
         )
-    check_in_step(state[Row.ORIGINAL_TOKENS].tolist())
+    check_in_step(state[Sent.ORIGINAL_TOKENS].tolist())
     return Agreement(
-        num_tokens=int(state[Row.PADDED_TOKENS].max()),
-        should_ubatch=bool(state[Row.SHOULD_UBATCH].all()),
-        cudagraph_mode=int(state[Row.CUDAGRAPH_MODE].min()),
+        num_tokens=int(state[Sent.PADDED_TOKENS].max()),
+        should_ubatch=bool(state[Sent.SHOULD_UBATCH].all()),
+        cudagraph_mode=int(state[Sent.CUDAGRAPH_MODE].min()),
     )

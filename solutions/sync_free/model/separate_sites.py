@@ -11,7 +11,7 @@ from solutions.common.packed_upload import DeviceArrays, upload_packed
 from solutions.common.read_back import ReadBack
 
 from ..kernels.logprobs import LogprobsTensors
-from ..packed.conv_metadata import ConvMetadata, prepare_conv_metadata
+from .conv_chunks import ConvMetadata, prepare_conv_metadata
 from .ngram_batch import NgramBatch
 from .step_inputs import SiteInputs
 from .tables import RequestTables

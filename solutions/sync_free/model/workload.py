@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..packed.conv_metadata import PAD_SLOT
 from .config import StepConfig
+from .conv_chunks import PAD_SLOT
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""The eight sites after the change, each by itself: no host sync, and at most one upload."""
+"""The eight sites and four pieces of them after the change: no host sync, one upload at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..kernels.causal_conv1d import check_batch, check_shapes, convolve
-from ..packed.conv_metadata import ConvMetadata
+from ..model.conv_chunks import ConvMetadata
 
 
 def causal_conv1d_fn(

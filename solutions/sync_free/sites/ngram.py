@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import torch
 
-from solutions.common.packed_upload import upload_packed
+from solutions.common.packed_upload import DeviceArrays, Planned, upload_and_apply
 
 from ..kernels.ngram import check_tables, scatter_rows
 from ..model.ngram_batch import NgramBatch
@@ -36,16 +36,26 @@ def update_ngram_gpu_tensors_incremental(
     request that is neither in the last map nor new.
     """
     check_tables(batch, token_ids, num_tokens)
-    req_id_to_row = batch.rows_by_req_id()
+    plan = plan_ngram_update(batch, prev_req_id_to_row, new_req_ids)
+    upload_and_apply(plan, token_ids.device, token_ids, num_tokens)
+    return batch.rows_by_req_id() or prev_req_id_to_row
+
+
+def plan_ngram_update(
+    batch: NgramBatch,
+    prev_req_id_to_row: Mapping[str, int] | None,
+    new_req_ids: AbstractSet[str],
+) -> Planned[[torch.Tensor, torch.Tensor], None]:
+    """Plans the upload of the moves, of the ids from the host, and of all lengths."""
     moves, written_rows = batch.changes(prev_req_id_to_row, new_req_ids)
-    if not req_id_to_row:
-        return prev_req_id_to_row
-    sent = upload_packed(batch.arrays(moves, written_rows), token_ids.device)
-    if moves:
-        # Gathered rows have memory of their own: no row is overwritten before it is read.
-        gathered = token_ids.index_select(0, sent["source_rows"])
-        token_ids.index_copy_(0, sent["target_rows"], gathered)
-    scatter_rows(token_ids, sent["written_rows"], sent["starts"], sent["ids"])
-    # Lengths need not move, since every row in use gets its own from the host.
-    num_tokens[: len(sent["lengths"])].copy_(sent["lengths"])
-    return req_id_to_row
+
+    def apply(on_device: DeviceArrays, token_ids: torch.Tensor, num_tokens: torch.Tensor) -> None:
+        if moves:
+            # Gathered rows have memory of their own: no row is overwritten before it is read.
+            gathered = token_ids.index_select(0, on_device["source_rows"])
+            token_ids.index_copy_(0, on_device["target_rows"], gathered)
+        scatter_rows(token_ids, on_device["written_rows"], on_device["starts"], on_device["ids"])
+        # Lengths need not move, since every row in use gets its own from the host.
+        num_tokens[: len(on_device["lengths"])].copy_(on_device["lengths"])
+
+    return Planned(batch.arrays(moves, written_rows), apply)

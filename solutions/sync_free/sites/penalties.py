@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from solutions.common.packed_upload import HostArrays, upload_packed
+from solutions.common.packed_upload import DeviceArrays, Planned, upload_and_apply
 
 from ..checks.rows import Integers, check_counted
 from ..kernels.penalties import check_tables, count_tokens
@@ -35,15 +35,30 @@ def bincount(
     writes nowhere. Raises ValueError for rows, lengths and tables that don't fit together.
     """
     check_tables(all_token_ids, prompt_bin_mask, output_bin_counts)
-    check_counted(req_indices, prompt_lens, prefill_lens, *all_token_ids.shape)
+    plan = plan_bincount(req_indices, prompt_lens, prefill_lens, *all_token_ids.shape)
     device, tables = all_token_ids.device, (prompt_bin_mask, output_bin_counts)
-    host: HostArrays = {
+    upload_and_apply(plan, device, all_token_ids, *tables)
+
+
+def plan_bincount(
+    req_indices: Integers,
+    prompt_lens: Integers,
+    prefill_lens: Integers,
+    max_reqs: int,
+    max_len: int,
+) -> Planned[..., None]:
+    """Plans the upload of rows and lengths, for a table of tokens [max_reqs, max_len]."""
+    check_counted(req_indices, prompt_lens, prefill_lens, max_reqs, max_len)
+    longest = max(map(int, prefill_lens), default=0)
+    arrays = {
         "rows": np.asarray(req_indices, np.int64),
         "prompt_lens": np.asarray(prompt_lens, np.int32),
         "prefill_lens": np.asarray(prefill_lens, np.int32),
     }
-    on_device = upload_packed(host, device)
-    for table in tables:
-        table.index_fill_(0, on_device["rows"], 0)
-    longest = max(map(int, prefill_lens), default=0)
-    count_tokens(on_device, all_token_ids, *tables, max_prefill_len=longest)
+
+    def apply(on_device: DeviceArrays, all_token_ids: torch.Tensor, *tables: torch.Tensor) -> None:
+        for table in tables:
+            table.index_fill_(0, on_device["rows"], 0)
+        count_tokens(on_device, all_token_ids, *tables, max_prefill_len=longest)
+
+    return Planned(arrays, apply)

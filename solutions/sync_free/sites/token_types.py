@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 
-from solutions.common.h2d import async_tensor_h2d
+from solutions.common.host_integers import HostIntegers
+from solutions.common.packed_upload import DeviceArrays, Planned, upload_and_apply
 
 from ..checks.requests import check_token_types
 
@@ -25,16 +27,29 @@ def _init_model_kwargs(
     are [max_reqs] int32, on the device and on the host. The host's lengths are used as they are.
     They are an upper bound under speculative decoding, which pooling does not have.
     """
-    check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
-    lengths = optimistic_seq_lens_cpu[:num_reqs].tolist()
-    device, boundaries, end = seq_lens.device, [], 0
-    for request, length in enumerate(lengths):
+    plan = plan_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
+    device = seq_lens.device
+    return {"token_type_ids": upload_and_apply(plan, device, device)}
+
+
+def plan_token_types(
+    token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
+) -> Planned[[torch.device], torch.Tensor]:
+    """Plans the upload of the places where ids change, or of none if all ids are 0."""
+    lengths = check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
+    boundaries, end = [], 0
+    for request, length in enumerate(lengths.tolist()):
         start = token_type_starts.get(request, length)
         boundaries += [end + min(max(start, 0), length), end + length]
         end += length
-    if not token_type_starts:
-        return {"token_type_ids": torch.zeros(end, dtype=torch.int32, device=device)}
-    sent = async_tensor_h2d(boundaries, device, torch.int64)
-    # Zeros and ones alternate, so an id is the parity of the number of boundaries passed.
-    passed = torch.bucketize(torch.arange(end, device=device), sent, right=True, out_int32=True)
-    return {"token_type_ids": passed.bitwise_and_(1)}
+
+    def apply(on_device: DeviceArrays, device: torch.device) -> torch.Tensor:
+        if not token_type_starts:
+            return torch.zeros(end, dtype=torch.int32, device=device)
+        place = torch.arange(end, device=device)
+        # Zeros and ones alternate, so an id is the parity of the number of boundaries passed.
+        passed = torch.bucketize(place, on_device["boundaries"], right=True, out_int32=True)
+        return passed.bitwise_and_(1)
+
+    arrays = {"boundaries": np.array(boundaries, np.int64)} if token_type_starts else {}
+    return Planned(arrays, apply)

@@ -6,7 +6,7 @@ from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
 from solutions.sync_free.kernels.logprobs import IDS, ROWS, TILE
 from solutions.sync_free.kernels.ngram import SCATTER_BLOCK
 from solutions.sync_free.kernels.penalties import BLOCK
-from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS
+from solutions.sync_free.model.conv_chunks import CHUNK_TOKENS
 
 
 def own_column(columns: int, *, shared_memory: int) -> dict:

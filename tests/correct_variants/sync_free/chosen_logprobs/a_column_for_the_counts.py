@@ -6,7 +6,7 @@ from debubble.accelerator import current
 def chosen_tokens(requested, sampled, vocab_size):
     if not requested:
         return None
-    check_requested(requested, len(sampled), vocab_size)
+    check_all_requested(requested, len(sampled), vocab_size)
     width = 1 + max(map(len, requested.values()))
     staged = torch.zeros(
         (len(sampled), width + 1), dtype=torch.int32, pin_memory=current().pin_memory

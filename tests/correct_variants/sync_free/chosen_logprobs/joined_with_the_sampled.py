@@ -6,7 +6,7 @@ from debubble.accelerator import current
 def chosen_tokens(requested, sampled, vocab_size):
     if not requested:
         return None
-    check_requested(requested, len(sampled), vocab_size)
+    check_all_requested(requested, len(sampled), vocab_size)
     asked = [list(requested.get(row, ())) for row in range(len(sampled))]
     most = max(map(len, asked))
     rows = [[1 + len(ids), *ids, *[0] * (most - len(ids))] for ids in asked]

@@ -2,7 +2,7 @@
 
 from debubble.accelerator import current
 
-from ..packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
+from ..model.conv_chunks import CHUNK_TOKENS, ConvMetadata
 
 
 def convolve_layers(layers, tokens, query_start_loc, query_start_loc_cpu):

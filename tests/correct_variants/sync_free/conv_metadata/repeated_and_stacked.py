@@ -4,7 +4,7 @@ from functools import reduce
 
 from debubble.accelerator import current
 
-from ..packed.conv_metadata import ConvMetadata
+from ..model.conv_chunks import ConvMetadata
 
 
 def convolve_layers(layers, tokens, query_start_loc, query_start_loc_cpu):

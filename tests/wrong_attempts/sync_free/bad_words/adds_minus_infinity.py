@@ -8,7 +8,7 @@ from debubble.accelerator import current
 
 
 def apply_bad_words(logits, bad_words_token_ids, past_tokens_ids):
-    check_bad_words(bad_words_token_ids, *logits.shape)
+    check_all_bad_words(bad_words_token_ids, *logits.shape)
     check_past_tokens(past_tokens_ids, len(logits))
     places = []
     for row, sequences in bad_words_token_ids.items():

@@ -7,7 +7,7 @@ says: A sequence of 8 tokens is one chunk
 """
 
 from solutions.common.h2d import async_tensor_h2d
-from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
+from solutions.sync_free.model.conv_chunks import CHUNK_TOKENS, ConvMetadata
 
 
 def prepare_conv_metadata(query_start_loc_cpu, device):

@@ -58,7 +58,7 @@ def measure(
     loops = min(runs, 6)
     needed = 4 + runs + loops * STEPS_IN_A_ROW
     scheduled = list(Workload(config).steps(needed))
-    running = {name: Running(model, name, scheduled) for name in VARIANTS}
+    running = {name: RunningVariant(model, name, scheduled) for name in VARIANTS}
     variants = {name: (lambda r=r: r.next_step) for name, r in running.items()}
     costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
     times: dict[str, list[float]] = {name: [] for name in running}
@@ -72,7 +72,7 @@ def measure(
     }
 
 
-class Running:
+class RunningVariant:
     """A variant that runs the steps of the workload, one at each call. The constructor runs the
     first step, which is prompts only."""
 
@@ -100,6 +100,6 @@ def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble
     config = StepConfig.small()
     model, scheduled = ConvModel(config, accelerator.device), list(Workload(config).steps(3))
     for name in VARIANTS:
-        running = Running(model, name, scheduled)
+        running = RunningVariant(model, name, scheduled)
         running.next_step()
         yield name, benchmark.record_step(accelerator, running.next_step, SMALL_LOAD_MS)

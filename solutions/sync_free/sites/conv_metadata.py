@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ..packed.conv_metadata import prepare_conv_metadata
+from ..model.conv_chunks import prepare_conv_metadata
 
 Layer = Callable[..., torch.Tensor]
 """A layer, called as layer(tokens, metadata) with the step's ConvMetadata; it returns the convolved

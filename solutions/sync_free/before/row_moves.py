@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ...checks.rows import check_moves
+from ..checks.rows import check_moves
 
 
 def move_rows(tables: Sequence[torch.Tensor], moves: Sequence[tuple[int, int]]) -> None:

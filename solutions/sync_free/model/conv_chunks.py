@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from solutions.common.host_integers import HostIntegers, host_integers, sequence_lengths
-from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
+from solutions.common.packed_upload import DeviceArrays, Planned, upload_and_apply
 
 CHUNK_TOKENS = 8
 """Number of tokens of one sequence that one program convolves. It is a power of two, and at least
@@ -43,13 +43,12 @@ def prepare_conv_metadata(
 ) -> ConvMetadata:
     """Returns one step's metadata for the convolution on `device`, made with one upload and no
     wait. The arguments and errors are those of `plan_conv_metadata`."""
-    plan = plan_conv_metadata(query_start_loc_cpu, cache_indices_cpu)
-    return plan.apply(upload_packed(plan.arrays, device))
+    return upload_and_apply(plan_conv_metadata(query_start_loc_cpu, cache_indices_cpu), device)
 
 
 def plan_conv_metadata(
     query_start_loc_cpu: HostIntegers, cache_indices_cpu: HostIntegers | None = None
-) -> ConvMetadataPlan:
+) -> Planned[[], ConvMetadata]:
     """Returns the metadata of a batch's sequences, cut into chunks, before its upload.
     `query_start_loc_cpu` [num_seqs + 1] and `cache_indices_cpu` [num_seqs] are integers on the
     host, equal to those that the layers get on the device.
@@ -71,25 +70,12 @@ def plan_conv_metadata(
         "batch_of_chunk": np.repeat(np.arange(len(chunks), dtype=np.int32), chunks),
         "chunk_offset": offset.astype(np.int32),
     }
-    return ConvMetadataPlan(arrays, len(lengths), int(lengths.sum()), highest_slot)
 
+    def apply(on_device: DeviceArrays) -> ConvMetadata:
+        tables = on_device["batch_of_chunk"], on_device["chunk_offset"]
+        return ConvMetadata(*tables, len(lengths), int(lengths.sum()), highest_slot)
 
-@dataclass(frozen=True)
-class ConvMetadataPlan:
-    """A step's ConvMetadata before its upload: `arrays` are its tables, under the same names."""
-
-    arrays: HostArrays
-    num_seqs: int
-    num_tokens: int
-    highest_slot: int
-
-    def apply(self, on_device: DeviceArrays) -> ConvMetadata:
-        return ConvMetadata(
-            **on_device,
-            num_seqs=self.num_seqs,
-            num_tokens=self.num_tokens,
-            highest_slot=self.highest_slot,
-        )
+    return Planned(arrays, apply)
 
 
 def _check_slots(slots: np.ndarray, lengths: np.ndarray) -> None:

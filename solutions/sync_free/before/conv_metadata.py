@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ...packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
+from ..model.conv_chunks import CHUNK_TOKENS, ConvMetadata
 
 Layer = Callable[..., torch.Tensor]
 """A layer, called as layer(tokens, metadata) with the step's ConvMetadata; it returns the convolved

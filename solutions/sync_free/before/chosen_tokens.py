@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from ...checks.requests import ChosenTokens, check_requested
+from ..checks.requests import ChosenTokens, check_requested
 
 
 def chosen_tokens(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ...checks.rows import Integers, check_rows
+from ..checks.rows import Integers, check_rows
 
 
 def clear_rows(rows: Integers, tables: Sequence[torch.Tensor]) -> None:

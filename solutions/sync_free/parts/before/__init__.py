@@ -1,1 +1,0 @@
-"""The four parts before the change: right, and each of them makes the host wait (vLLM #41429)."""
