@@ -51,6 +51,7 @@ def test_a_name_far_from_all_lists_what_there_is(workbook):
         ("[[kata]]", '[[kata]]\ndifficulty = "dull"', "choose one of easy, medium, hard"),
         ('["test_it_counts_nothing"]', '"test_it_counts_nothing"', "write a list of texts"),
         ("[[kata]]", "[kata]", r"katas/katas.toml has 'kata': its tables are \[\[kata\]\]"),
+        ("[[kata]]", "kata = [1]\n[[more]]", r"has 'kata': its tables are \[\[kata\]\]"),
         ("[[kata]]", "[[exercise]]", r"has 'exercise': its tables are \[\[kata\]\]"),
         ("[[kata]]", "[[kata", "not valid TOML"),
         ("solutions.tiny.add_up:add_up", "tiny.add_up", "names nothing"),

@@ -35,7 +35,7 @@ def read_tables(root: Path, file: str, formats: Mapping[str, Format]) -> dict[st
     except tomllib.TOMLDecodeError as error:
         raise ExerciseError(f"{file} is not valid TOML: {error}") from error
     for name, entries in content.items():
-        if name not in formats or not isinstance(entries, list):
+        if name not in formats or not _are_tables(entries):
             known = ", ".join(f"[[{name}]]" for name in formats)
             raise ExerciseError(f"{file} has {name!r}: its tables are {known}")
         for number, entry in enumerate(entries, 1):
@@ -44,6 +44,10 @@ def read_tables(root: Path, file: str, formats: Mapping[str, Format]) -> dict[st
                 label = entry.get("name") or entry.get("kata") or number
                 raise ExerciseError(f"{file}, [[{name}]] {label}: {problem}")
     return {name: content.get(name, []) for name in formats}
+
+
+def _are_tables(entries: object) -> bool:
+    return isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
 
 
 def _problem(entry: Mapping[str, Any], form: Format) -> str:
