@@ -375,6 +375,17 @@ def lesson(
     lesson(system, site)
 
 
+@app.command("new-kata", rich_help_panel=MAKING)
+def new_kata(
+    name: Annotated[str, typer.Argument(help="A Python identifier that no kata has yet.")],
+    system: Annotated[str, typer.Option(help="A folder of katas/, such as gdn.")] = "first_steps",
+) -> None:
+    """Write all files of a new kata: an example that passes every check, for you to change."""
+    from .commands.new_kata import new_kata
+
+    new_kata(name, system)
+
+
 @app.command(rich_help_panel=MAKING)
 def check(
     katas: Annotated[

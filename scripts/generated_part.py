@@ -1,8 +1,10 @@
-"""Writes generated parts of pages, between `<!-- NAME: begin -->` and `<!-- NAME: end -->`."""
+"""Writes generated parts of pages and notebooks, between `<!-- NAME: begin -->` and
+`<!-- NAME: end -->`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,13 +27,26 @@ class GeneratedPart:
         self.page.write_text(self._page_with_it(), encoding="utf-8")
 
     def _page_with_it(self) -> str:
-        begin, end = (f"<!-- {self.name}: {edge} -->" for edge in ("begin", "end"))
         page = self.page.read_text(encoding="utf-8")
+        if self.page.suffix != ".ipynb":
+            return self._with_it(page)
+        notebook = json.loads(page)
+        texts = ["".join(cell["source"]) for cell in notebook["cells"]]
+        at = next((at for at, text in enumerate(texts) if self._begin in text), 0)
+        notebook["cells"][at]["source"] = self._with_it(texts[at]).splitlines(keepends=True)
+        return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+    def _with_it(self, page: str) -> str:
+        begin, end = self._begin, f"<!-- {self.name}: end -->"
         before, has_begin, rest = page.partition(begin)
         _, has_end, after = rest.partition(end)
         if not (has_begin and has_end):
             sys.exit(f"{self.page} has no place for {self.name!r}: write {begin} and {end} there")
         return f"{before}{begin}\n{self.text}\n{end}{after}"
+
+    @property
+    def _begin(self) -> str:
+        return f"<!-- {self.name}: begin -->"
 
 
 def only_check(description: str | None) -> bool:

@@ -1,4 +1,5 @@
-"""Writes the lists of chapters and katas: README.md, katas/README.md, docs/workshop.md.
+"""Writes the lists of chapters and katas: README.md, katas/README.md, docs/workshop.md, and the
+chapters' tables of katas.
 
 Their content comes from the first cell of each notebook and from katas/katas.toml. `--check` writes
 nothing, and exits with 1 if a list is not current.
@@ -10,6 +11,7 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -33,6 +35,7 @@ def main() -> int:
         GeneratedPart(ROOT / "README.md", "chapters", index_of_chapters(chapters, katas)),
         GeneratedPart(ROOT / "katas/README.md", "katas", index_of_katas(chapters, katas)),
         GeneratedPart(ROOT / "docs/workshop.md", "plan", plan(chapters, katas)),
+        *tables_of_chapters(chapters, katas),
     ]
     return write_or_check(parts, checking)
 
@@ -89,6 +92,16 @@ def index_of_katas(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
         katas_of_it = table(["kata", "title", "effort"], rows)
         sections.append(f"### {system}\nChapter {chapter}\n\n{katas_of_it}")
     return "\n\n".join(sections)
+
+
+def tables_of_chapters(chapters: list[Chapter], katas: tuple[Kata, ...]) -> Iterator[GeneratedPart]:
+    """Yields the table of a chapter's katas, in the reader's notebook and in its reference."""
+    for chapter in chapters:
+        own = [kata for kata in katas if kata.chapter == chapter.number]
+        rows = [[f"`{kata.relative(kata.stub_path)}`", kata.teaches] for kata in own]
+        notebooks = [ROOT / folder / chapter.file for folder in ("chapters", "tests/chapters")]
+        for notebook in notebooks if own else []:
+            yield GeneratedPart(notebook, "katas", table(["kata", "you learn"], rows))
 
 
 def plan(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:

@@ -56,8 +56,8 @@ def check(names: list[str], device: str, write_stubs: bool, pristine: bool) -> N
 
 def _write_stubs(catalogue: Catalogue) -> None:
     written = StubFiles(catalogue).write_all()
-    for kata in written:
-        typer.echo(f"wrote {kata.relative(kata.stub_path)}")
+    for path in written:
+        typer.echo(f"wrote {path.relative_to(catalogue.root)}")
     if not written:
         typer.echo("No stub is missing or older than its solution.")
     typer.echo("`debubble check` proves the katas.")

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from debubble.exercises.kata_files.catalogue import WorkshopError
+from debubble.exercises.kata_files.tables import ExerciseError
 
 
 def refuse(sentence: str) -> NoReturn:
@@ -18,9 +18,9 @@ def refuse(sentence: str) -> NoReturn:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Ends the command with the sentence of a WorkshopError in the block: on stderr, with exit
+    """Ends the command with the sentence of an ExerciseError in the block: on stderr, with exit
     status 2."""
     try:
         yield
-    except WorkshopError as error:
+    except ExerciseError as error:
         refuse(str(error))

@@ -30,14 +30,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple, Protocol
 
 import torch
 from torch.nn.functional import logsigmoid, pad, rms_norm
 
-MOST_REQUESTS = 4  # in one step
-MOST_BLOCKS = 6  # of one request
-BLOCK = 8  # tokens of a block of the cache, and of a chunk
+from katas.engine.given import (
+    BLOCK,
+    MOST_BLOCKS,
+    MOST_REQUESTS,
+    Inputs,
+    Layer,
+    SmallModel,
+    SmallModelInputs,
+    StepRequest,
+)
 
 
 # Yours to edit, from here on.
@@ -198,81 +204,3 @@ def recurrence(
     result = inside @ value + (query * decay.exp()[..., None]) @ state
     mixed = hidden.new_empty(len(hidden) + 1, hidden.shape[1])
     return mixed.index_copy_(0, token.flatten(), result.flatten(0, 1))[:-1]
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-class Layer(NamedTuple):
-    projection: torch.Tensor
-    """[D, 3 * D]: projects to query, key and value."""
-    output: torch.Tensor
-    """[D, D]"""
-    gate: torch.Tensor | None = None
-    """[D]: how much of its state a recurrent layer keeps. None for a layer with attention."""
-
-
-class SmallModel(NamedTuple):
-    embedding: torch.Tensor
-    """[V, D]"""
-    layers: Sequence[Layer]
-    head: torch.Tensor
-    """[D, V]"""
-
-
-class StepRequest(NamedTuple):
-    """One request of a step, as the scheduler describes it."""
-
-    slot: int
-    """The request's place among the running requests, below MOST_REQUESTS."""
-    blocks: Sequence[int]
-    """The cache blocks of the request's tokens, in order, including those of this step. Block 0 is
-    never among them, since it belongs to no request."""
-    num_computed: int = 0
-    """The number of tokens that are in the cache; a multiple of BLOCK if there is a prompt to
-    compute."""
-    prompt: Sequence[int] = ()
-    """The rest of the request's prompt. If it is empty, this step computes the token that the
-    request sampled last."""
-    images: Sequence[tuple[int, int]] = ()
-    """The first and last position of each image, at most MOST_IMAGES images. The tokens of an image
-    see each other both ways."""
-
-
-class Inputs(NamedTuple):
-    """The inputs of the layers in a step, for its T tokens and R requests: int64 on the device."""
-
-    token_ids: torch.Tensor
-    """[T]"""
-    positions: torch.Tensor
-    """[T]: each token's position in its request."""
-    rows: torch.Tensor
-    """[T]: the index of each token's request in the step."""
-    starts: torch.Tensor
-    """[R + 1]: where each request's tokens start, then T."""
-    block_table: torch.Tensor
-    """[R, MOST_BLOCKS]: the cache blocks of each request, then 0."""
-
-
-class SmallModelInputs(Protocol):
-    """The inputs of a step that a layer reads, for its T tokens and R requests: int64 on the
-    device."""
-
-    @property
-    def positions(self) -> torch.Tensor:
-        """[T]: each token's position in its request."""
-
-    @property
-    def rows(self) -> torch.Tensor:
-        """[T]: the index of each token's request in the step."""
-
-    @property
-    def starts(self) -> torch.Tensor:
-        """[R + 1]: where each request's tokens start, then T."""
-
-    @property
-    def block_table(self) -> torch.Tensor:
-        """[R, MOST_BLOCKS]: the cache blocks of each request, then 0."""
-
-
-# endregion

@@ -23,14 +23,9 @@ Start afresh?  debubble reset custom_mask
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 
-MaskMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-PAGE = 16
-Q_BLOCK = 16
+from katas.flex_graph.given import LayerMask, PageLists, StepTensors, mask_mod_of, needed_pages
 
 
 # Yours to edit, from here on.
@@ -62,77 +57,3 @@ class LayerMasks:
             pages = is_needed.nonzero().flatten()
             kv_indices[group, : len(pages)] = pages
         return PageLists(kv_num_blocks, kv_indices, mask_mod_of(mask, self.step))
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-class LayerMask(NamedTuple):
-    """The keys of a request that a layer's query sees. No key after the query itself is visible."""
-
-    sliding_window: int | None = None
-    """The number of keys in the window, which ends with the query's own key; None for all keys."""
-    logical_mask_mod: MaskMod | None = None
-    """A further condition on visible keys, on positions within one request; None for none."""
-
-
-class StepTensors(NamedTuple):
-    """Tensors that all steps share, on the device. Each step writes to them before `build`."""
-
-    request: torch.Tensor
-    """[most tokens] int64: the request of each token."""
-    position: torch.Tensor
-    """[most tokens] int64: the position of each token in its request; -1 for padding."""
-    physical_to_logical: torch.Tensor
-    """[most requests, num_pages] int64: the index of each page of the cache among the request's
-    pages; -1 for pages of other requests."""
-
-
-class PageLists(NamedTuple):
-    """The arguments of attention: the pages that each group reads, and which of their keys it
-    sees."""
-
-    kv_num_blocks: torch.Tensor
-    """[groups] int32: how many pages each group reads."""
-    kv_indices: torch.Tensor
-    """[groups, num_pages + 1] int32: the pages of each group, ascending, then -1."""
-    mask_mod: MaskMod
-    """Returns True if a token of the step (query) sees a slot of the cache (key)."""
-
-
-def needed_pages(mask: LayerMask, step: StepTensors, num_tokens: int) -> torch.Tensor:
-    """Returns [groups, num_pages] bool: True for a page with a key that a token of the group may
-    see."""
-    position = step.position[:num_tokens, None]
-    logical_page = step.physical_to_logical[step.request[:num_tokens]]
-    needed = (logical_page >= 0) & (logical_page <= position // PAGE)
-    if mask.sliding_window is not None:
-        first = position - mask.sliding_window + 1
-        needed = needed & (logical_page >= first // PAGE)
-    # The tokens of a group are of different requests: it reads what any of them needs.
-    return needed.view(-1, Q_BLOCK, needed.shape[1]).any(1)
-
-
-def mask_mod_of(mask: LayerMask, step: StepTensors) -> MaskMod:
-    """Returns the layer's mask as a function of slots of the cache."""
-    window, also = mask
-    requests, positions, physical_to_logical = step
-
-    def mask_mod(
-        b: torch.Tensor, h: torch.Tensor, q: torch.Tensor, slot: torch.Tensor
-    ) -> torch.Tensor:
-        position = positions[q]
-        logical_page = physical_to_logical[requests[q], slot // PAGE]
-        key = logical_page * PAGE + slot % PAGE
-        sees = (logical_page >= 0) & (key <= position)
-        if window is not None:
-            sees = sees & (key > position - window)
-        if also is not None:
-            # It is asked of padding and of others' keys too, and may look up something by position.
-            sees = sees & also(b, h, position.clamp(min=0), key.clamp(min=0))
-        return sees
-
-    return mask_mod
-
-
-# endregion

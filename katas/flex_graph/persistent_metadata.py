@@ -27,9 +27,9 @@ Start afresh?  debubble reset persistent_metadata
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
+
+from katas.flex_graph.given import MetadataTensors, copy_to_persistent
 
 
 # Yours to edit, from here on.
@@ -57,54 +57,3 @@ def persistent_metadata(
     )
     slices = [copy_to_persistent(dst, src) for dst, src in zip(buffers, step, strict=True)]
     return MetadataTensors(*slices)
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-class MetadataTensors(NamedTuple):
-    """The tensors of a step that attention reads, int32 on the device. Buffers have the sizes of
-    the largest step: S requests, T tokens, and G groups of tokens with up to W pages each."""
-
-    query_start_loc: torch.Tensor
-    """[S + 1]: where each request's tokens start, then the end of the last one's."""
-    seq_lens: torch.Tensor
-    """[S]: tokens of each request, with those that were computed before."""
-    decode_offset: torch.Tensor
-    """[S]: how many tokens of each request were computed before."""
-    doc_ids: torch.Tensor
-    """[T]: the request of each token."""
-    kv_num_blocks: torch.Tensor
-    """[G]: how many pages each group of tokens needs."""
-    kv_indices: torch.Tensor
-    """[G, W + 1]: the pages that each group needs, then -1."""
-
-
-def _described(tensor: torch.Tensor) -> str:
-    return f"{tensor.dtype} {list(tensor.shape)} on {tensor.device}"
-
-
-def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
-    """Copies `src` to the start of `dst`, and returns that part of `dst`, in the shape of `src`
-    (vLLM #36298). The part has the strides of `dst` in every step, so rows stay where a graph
-    captured them. If `src` is this part of `dst` already, nothing is copied.
-
-    Raises ValueError if `src` is larger in some dimension, of another dtype, or on another device.
-    """
-    if dst.dim() != src.dim() or dst.dtype != src.dtype or dst.device != src.device:
-        raise ValueError(
-            f"{_described(src)} can't be copied to {_described(dst)}: make them alike in all but "
-            "their sizes"
-        )
-    if any(size > room for size, room in zip(src.shape, dst.shape, strict=True)):
-        raise ValueError(
-            f"a tensor of {list(src.shape)} for persistent memory of {list(dst.shape)}: schedule "
-            "less, or make the limits larger"
-        )
-    part = dst[tuple(map(slice, src.shape))]
-    if (src.data_ptr(), src.stride()) == (part.data_ptr(), part.stride()):
-        return src
-    return part.copy_(src)
-
-
-# endregion

@@ -21,11 +21,9 @@ Start afresh?  debubble reset device_tables
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
-FLA_CHUNK_SIZE = 64
+from katas.gdn.given import FLA_CHUNK_SIZE, ChunkTables, most_chunks
 
 
 # Yours to edit, from here on.
@@ -69,31 +67,3 @@ def search_chunk_tables(
     padding = indices.new_full((num_rows - len(indices), 2), -1)
     offsets = prepare_chunk_offsets(cu_seqlens, chunk_size)
     return ChunkTables(torch.cat([indices, padding]), offsets)
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-class ChunkTables(NamedTuple):
-    """Tables that tell each program which chunk of which sequence to work on, the same for all
-    layers of a step. Tables that were made on the device may end with rows (-1, -1) of
-    `chunk_indices`, which stand for no chunk."""
-
-    chunk_indices: torch.Tensor
-    """[NT, 2] int32: (sequence, chunk in this sequence), in order."""
-    chunk_offsets: torch.Tensor
-    """[num_seqs + 1] int64: how many chunks come before each sequence, then how many there are."""
-
-
-def most_chunks(num_seqs: int, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE) -> int:
-    """Returns the most chunks that `num_seqs` sequences with `num_tokens` tokens in all can have.
-    The host can compute this without their lengths: at worst all sequences but one have a single
-    token."""
-    if num_tokens < 0 or (num_tokens and not num_seqs):
-        raise ValueError(f"{num_tokens} tokens in {num_seqs} sequences: each belongs to one")
-    if num_tokens <= num_seqs:
-        return num_tokens
-    return num_seqs - 1 + -(-(num_tokens - num_seqs + 1) // chunk_size)
-
-
-# endregion

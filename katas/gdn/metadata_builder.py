@@ -25,13 +25,14 @@ Start afresh?  debubble reset metadata_builder
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
 import torch
 
-HostIntegers = np.ndarray | torch.Tensor
-FLA_CHUNK_SIZE = 64
+from katas.gdn.given import (
+    GDNCommonMetadata,
+    PrefillMetadata,
+    prepare_chunk_indices,
+    prepare_chunk_offsets,
+)
 
 
 # Yours to edit, from here on.
@@ -70,81 +71,3 @@ def build_prefill_metadata(
         chunk_indices=prepare_chunk_indices(starts),
         chunk_offsets=prepare_chunk_offsets(starts),
     )
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-@dataclass(frozen=True)
-class GDNCommonMetadata:
-    """The requests of a step, in the order of their tokens: decodes of one token first, then
-    prefills, and requests without tokens, which pad the batch, last. Speculative requests may
-    stand anywhere before the padding."""
-
-    query_start_loc: torch.Tensor
-    """[num_requests + 1] int32 on the device: where each one's tokens start, then the last end."""
-    query_start_loc_cpu: HostIntegers
-    """The same numbers on the host."""
-    seq_lens: torch.Tensor
-    """[num_requests] int32 on the device: tokens that were computed before, and those of this
-    step. 0 for padding."""
-    seq_lens_cpu: HostIntegers
-    """The same numbers on the host."""
-    state_indices: torch.Tensor
-    """[num_requests, 1 + most draft tokens] int32 on the device: the slots of a request's states. A
-    speculative request with d draft tokens leaves its states in the first 1 + d columns, and
-    continues from the slot after the last step's accepted tokens, which may be a later column, so
-    it keeps all its slots. Any other request has only column 0; PAD_SLOT (-1) is no slot."""
-    num_actual_tokens: int
-    """Tokens of all requests together in this step."""
-
-
-@dataclass(frozen=True)
-class PrefillMetadata:
-    """The prefills among a step's requests, and the inputs of the chunked rule. The four tensors
-    are None if there are no prefills."""
-
-    num_decodes: int
-    """Requests of one token that continue from a state, before all other requests; 0 next to
-    speculative requests, where they are prefills."""
-    num_prefills: int
-    """Prefills, and the requests without tokens that pad a batch in which there are some."""
-    num_prefill_tokens: int
-    query_start_loc: torch.Tensor | None = None
-    """[num_prefills + 1] int32 on the device, from 0 to num_prefill_tokens: starts among the
-    prefills' tokens."""
-    has_initial_state: torch.Tensor | None = None
-    """[num_prefills] bool on the device: True if tokens were computed before."""
-    chunk_indices: torch.Tensor | None = None
-    """[NT, 2] int32 on the device, of this query_start_loc."""
-    chunk_offsets: torch.Tensor | None = None
-    """[num_prefills + 1] int64 on the device, of this query_start_loc."""
-
-
-def prepare_chunk_indices(
-    cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
-) -> torch.Tensor:
-    """Returns [NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
-
-    `cu_seqlens` is [num_seqs + 1] int32 on the device. Takes two host syncs: the starts are read
-    back, and the table is uploaded.
-    """
-    lengths = cu_seqlens.diff().tolist()
-    rows = [
-        (sequence, chunk)
-        for sequence, length in enumerate(lengths)
-        for chunk in range(-(-length // chunk_size))
-    ]
-    return torch.tensor(rows, dtype=torch.int32, device=cu_seqlens.device).view(-1, 2)
-
-
-def prepare_chunk_offsets(
-    cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
-) -> torch.Tensor:
-    """Returns [num_seqs + 1] int64 on the device: how many chunks come before each sequence, then
-    how many there are. Takes one host sync: the leading zero is uploaded."""
-    chunks = (cu_seqlens.diff() + (chunk_size - 1)) // chunk_size
-    return torch.cat([torch.tensor([0], device=cu_seqlens.device), chunks.cumsum(0)])
-
-
-# endregion

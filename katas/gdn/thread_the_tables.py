@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 import torch
 
-FLA_CHUNK_SIZE = 64
+from katas.gdn.given import chunk_ends, prepare_chunk_indices
 
 
 # Yours to edit, from here on.
@@ -70,39 +70,3 @@ def last_of_chunk(
     chunk_indices = prepare_chunk_indices(cu_seqlens)
     _, last = chunk_ends(cu_seqlens, chunk_indices, len(x))
     return x[last]
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-def prepare_chunk_indices(
-    cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
-) -> torch.Tensor:
-    """Returns [NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
-
-    `cu_seqlens` is [num_seqs + 1] int32 on the device. Takes two host syncs: the starts are read
-    back, and the table is uploaded.
-    """
-    lengths = cu_seqlens.diff().tolist()
-    rows = [
-        (sequence, chunk)
-        for sequence, length in enumerate(lengths)
-        for chunk in range(-(-length // chunk_size))
-    ]
-    return torch.tensor(rows, dtype=torch.int32, device=cu_seqlens.device).view(-1, 2)
-
-
-def chunk_ends(
-    cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor, num_tokens: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the places of the first and of the last token of each token's chunk, [num_tokens]
-    int64 each. The host doesn't wait, since it knows `num_tokens`."""
-    sequence, chunk = chunk_indices.long().unbind(1)
-    first = cu_seqlens[sequence] + chunk * FLA_CHUNK_SIZE
-    end = torch.minimum(first + FLA_CHUNK_SIZE, cu_seqlens[sequence + 1])
-    token = torch.arange(num_tokens, device=cu_seqlens.device)
-    chunk_of_token = torch.searchsorted(end[:-1], token, right=True)
-    return first[chunk_of_token], end[chunk_of_token] - 1
-
-
-# endregion

@@ -27,7 +27,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-CopyPieces = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+from katas.offload.given import CopyPieces, merge_adjacent
+
 THRESHOLD_BYTES = 28 * 1024
 
 
@@ -52,28 +53,3 @@ def select_path(
         paths[path](*merge_adjacent(src, dst, sizes))
 
     return copy
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-def merge_adjacent(
-    src: np.ndarray, dst: np.ndarray, sizes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns source addresses, target addresses and sizes in bytes, int64 [M] each with M <= N,
-    that copy the same bytes as the arguments, int64 [N] each.
-
-    A piece that begins where the piece before it in the list ends, in the source and in the target,
-    is joined to it. Pieces of 0 bytes are dropped, and do not separate their neighbours.
-    """
-    holds_bytes = sizes != 0
-    if not holds_bytes.all():
-        src, dst, sizes = src[holds_bytes], dst[holds_bytes], sizes[holds_bytes]
-    if len(sizes) < 2:
-        return src, dst, sizes
-    continues = (np.diff(src) == sizes[:-1]) & (np.diff(dst) == sizes[:-1])
-    first = np.concatenate(([0], np.flatnonzero(~continues) + 1))
-    return src[first], dst[first], np.add.reduceat(sizes, first)
-
-
-# endregion

@@ -21,16 +21,10 @@ Start afresh?  debubble reset fixed_addresses
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import torch
 
 from debubble.accelerator import current
-
-Span = tuple[int, int]
-PrefixRanges = Mapping[int, Sequence[Span]]
-MOST_SEQUENCES = 2**20
-NO_RANGE: Span = (0, 0)
+from katas.pinned_h2d.given import PrefixRanges, ranges_by_row
 
 
 # Yours to edit, from here on.
@@ -71,27 +65,3 @@ class PrefixRangeBuffer:
         for row, spans in enumerate(rows or []):
             padded[row, : len(spans)] = torch.tensor(spans)
         return padded.to(self.device, non_blocking=True)
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[Sequence[Span]] | None:
-    """Returns the spans of requests 0 to num_seqs - 1, or None if none of them has any.
-
-    A request without spans gets the single span (0, 0). Keys may be missing, or be num_seqs and
-    more. Raises ValueError for more sequences than a step can have.
-    """
-    if not 0 <= num_seqs <= MOST_SEQUENCES:
-        raise ValueError(
-            f"{num_seqs} sequences: there are at least 0, and at most {MOST_SEQUENCES}"
-        )
-    if ranges is None:
-        return None
-    rows = [ranges.get(request) or [NO_RANGE] for request in range(num_seqs)]
-    if all(len(row) == 1 and tuple(row[0]) == NO_RANGE for row in rows):
-        return None
-    return rows
-
-
-# endregion

@@ -19,14 +19,11 @@ Start afresh?  debubble reset micro_batches
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 
-Span = tuple[int, int]
-PrefixRanges = Mapping[int, Sequence[Span]]
-Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
+from katas.pinned_h2d.given import Batch, PrefixRanges, Upload, spans_of, touches
 
 
 # Yours to edit, from here on.
@@ -46,56 +43,3 @@ def range_tensors_by_micro_batch(
         matters = any(map(touches, own, batch.scheduled))
         tensors.append(upload(dict(enumerate(own)) if matters else None, batch.num_seqs))
     return tensors
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The inputs of a step that attention layers read. Its rows are requests, in order, then
-    padding without tokens.
-
-    On the device are query_start_loc [num_seqs + 1] int32, seq_lens [num_seqs] int32, block_table
-    [num_seqs, max_blocks] int32 and slot_mapping [num_tokens] int64. On the host are `requests`,
-    the indices of these requests in the whole step, and `scheduled`, the absolute positions of each
-    request's tokens in this step.
-    """
-
-    query_start_loc: torch.Tensor
-    seq_lens: torch.Tensor
-    block_table: torch.Tensor
-    slot_mapping: torch.Tensor
-    requests: range
-    scheduled: tuple[range, ...]
-
-    @property
-    def num_seqs(self) -> int:
-        """The number of rows, padding included."""
-        return self.seq_lens.shape[0]
-
-    @property
-    def num_tokens(self) -> int:
-        return self.slot_mapping.shape[0]
-
-    @property
-    def max_query_len(self) -> int:
-        return max((len(positions) for positions in self.scheduled), default=0)
-
-
-def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span]]:
-    """Returns the spans of these requests, in order; an empty sequence for a request without
-    any."""
-    return [(ranges or {}).get(request, ()) for request in requests]
-
-
-def touches(spans: Sequence[Span], positions: range) -> bool:
-    """True if a valid span (start < end) holds one of the positions, which have no gaps."""
-    return any(
-        start < end and start < positions.stop and end >= positions.start
-        for start, end in spans
-        if len(positions)
-    )
-
-
-# endregion

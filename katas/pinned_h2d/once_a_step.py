@@ -20,13 +20,7 @@ Start afresh?  debubble reset once_a_step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-
-import torch
-
-Span = tuple[int, int]
-PrefixRanges = Mapping[int, Sequence[Span]]
-Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
+from katas.pinned_h2d.given import PrefixRanges, Upload, spans_of
 
 
 # Yours to edit, from here on.
@@ -43,15 +37,3 @@ def _set_mm_prefix_range_for_metadata(
             own = spans_of(ranges, batch.requests)
             tensor = upload(dict(enumerate(own)), batch.num_seqs)
             metadata.mm_prefix_range_tensor = tensor
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span]]:
-    """Returns the spans of these requests, in order; an empty sequence for a request without
-    any."""
-    return [(ranges or {}).get(request, ()) for request in requests]
-
-
-# endregion

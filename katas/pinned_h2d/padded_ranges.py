@@ -19,15 +19,10 @@ Start afresh?  debubble reset padded_ranges
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-Span = tuple[int, int]
-PrefixRanges = Mapping[int, Sequence[Span]]
-MOST_SEQUENCES = 2**20
-NO_RANGE: Span = (0, 0)
+from katas.pinned_h2d.given import PrefixRanges, ranges_by_row
 
 
 # Yours to edit, from here on.
@@ -40,27 +35,3 @@ def compute_mm_prefix_range_tensor(
         return None
     uploaded = [torch.tensor(spans, dtype=torch.int32, device=device) for spans in rows]
     return pad_sequence(uploaded, batch_first=True)
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[Sequence[Span]] | None:
-    """Returns the spans of requests 0 to num_seqs - 1, or None if none of them has any.
-
-    A request without spans gets the single span (0, 0). Keys may be missing, or be num_seqs and
-    more. Raises ValueError for more sequences than a step can have.
-    """
-    if not 0 <= num_seqs <= MOST_SEQUENCES:
-        raise ValueError(
-            f"{num_seqs} sequences: there are at least 0, and at most {MOST_SEQUENCES}"
-        )
-    if ranges is None:
-        return None
-    rows = [ranges.get(request) or [NO_RANGE] for request in range(num_seqs)]
-    if all(len(row) == 1 and tuple(row[0]) == NO_RANGE for row in rows):
-        return None
-    return rows
-
-
-# endregion

@@ -22,13 +22,11 @@ Start afresh?  debubble reset bad_words
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 
-BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
-LONGEST = 60
+from katas.sync_free.given import BadWordsTokenIds, check_bad_words, check_past_tokens
 
 
 # Yours to edit, from here on.
@@ -55,86 +53,3 @@ def apply_bad_words(
             past = past_tokens_ids[row]
             if list(past[len(past) - len(prefix) :]) == prefix:
                 logits[row, last_id] = float("-inf")
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-def is_integer(value: object) -> bool:
-    """Returns True for integers of Python and numpy, but not for True and False."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _short(value: object) -> str:
-    if isinstance(value, int) and abs(value) >= 10**LONGEST:
-        return "an int of more than 60 digits"
-    text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-
-
-def shown(value: object) -> str:
-    """Returns a number, a flag or a word itself, and a description of any other value, since
-    printing a tensor reads it from the device."""
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        return _short(value)
-    if isinstance(value, torch.Tensor):
-        return f"a {value.dtype} tensor {list(value.shape)} on {value.device}"
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype} {list(value.shape)}"
-    if isinstance(value, np.generic | torch.dtype | torch.device | range):
-        return repr(value)
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
-
-
-def _check_list(what: str, values: object) -> None:
-    """Raises ValueError unless `values` is a list on the host, since the host would wait for each
-    value of a tensor on the device."""
-    on_host = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
-    if not on_host and not (isinstance(values, torch.Tensor) and values.is_cpu and values.dim()):
-        raise ValueError(f"{what} is {shown(values)}: give a list of ids")
-
-
-def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
-    """Raises ValueError with the first row, sequence or id that can't be right for logits of this
-    `shape`, which is (rows, ids of the vocabulary)."""
-    if len(shape) != 2:
-        raise ValueError(f"logits of shape {list(shape)}: make them [rows, vocabulary]")
-    num_rows, vocab_size = shape
-    for row, sequences in bad_words_token_ids.items():
-        if not is_integer(row) or not 0 <= row < num_rows:
-            raise ValueError(f"bad words for row {shown(row)}: the logits have {num_rows} rows")
-        _check_list(f"the bad words of row {row}", sequences)
-        for sequence in sequences:
-            _check_list(f"a bad word of row {row}", sequence)
-            if not len(sequence):
-                raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
-            for token_id in sequence:
-                if not is_integer(token_id) or not 0 <= token_id < vocab_size:
-                    raise ValueError(
-                        f"token id {shown(token_id)} in a bad word for row {row}: "
-                        f"the vocabulary has {vocab_size} ids"
-                    )
-
-
-def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -> None:
-    """Raises ValueError unless every row of the logits has a list of its generated ids, on the
-    host."""
-    if len(past_tokens_ids) != num_rows:
-        raise ValueError(
-            f"past tokens of {len(past_tokens_ids)} rows for logits of {num_rows}: "
-            "give every row a list, be it empty"
-        )
-    for row, past in enumerate(past_tokens_ids):
-        if not isinstance(past, torch.Tensor):
-            _check_list(f"the past tokens of row {row}", past)
-        elif past.device.type != "cpu":
-            raise ValueError(
-                f"the past tokens of row {row} are on {past.device}, where to read them is to "
-                "wait: give them on the host"
-            )
-
-
-# endregion

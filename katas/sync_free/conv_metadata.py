@@ -21,14 +21,11 @@ Start afresh?  debubble reset conv_metadata
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 
-Layer = Callable[..., torch.Tensor]
-PAD_SLOT = -1
-CHUNK_TOKENS = 8
+from katas.sync_free.given import CHUNK_TOKENS, ConvMetadata, Layer
 
 
 # Yours to edit, from here on.
@@ -65,27 +62,3 @@ def convolve_layers(
     for layer in layers:
         tokens = layer(tokens, read_conv_metadata(query_start_loc))
     return tokens
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-@dataclass(frozen=True)
-class ConvMetadata:
-    """Tables that tell each program of the convolution what to work on, the same for all layers of
-    a step.
-
-    `batch_of_chunk` and `chunk_offset` are [num_chunks] int32 on the device: the sequence of each
-    chunk, and the place of its first token in that sequence. Tables that were made on the device
-    may be longer: an entry with a sequence below 0 is no chunk.
-    """
-
-    batch_of_chunk: torch.Tensor
-    chunk_offset: torch.Tensor
-    num_seqs: int
-    num_tokens: int
-    highest_slot: int = PAD_SLOT
-    """The highest cache index that was given on the host: a layer must have a state for it."""
-
-
-# endregion

@@ -22,11 +22,10 @@ Start afresh?  debubble reset data_parallel
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 
-from debubble.accelerator import Stream, current
+from debubble.accelerator import current
+from katas.sync_free.given import Ranks
 
 
 # Yours to edit, from here on.
@@ -62,29 +61,3 @@ def _run_ar(
     state[3, group.rank] = cudagraph_mode
     group.all_reduce(state)
     return ReadBack(state)
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-class Ranks(Protocol):
-    """A group of ranks that step side by side, as seen by one of them."""
-
-    rank: int
-    """The number of this rank, from 0."""
-    size: int
-    """Number of ranks."""
-    stream: Stream
-    """The stream of the exchanges between ranks: nothing else is queued here."""
-
-    def own_column(
-        self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
-    ) -> torch.Tensor:
-        """Returns [4, size] int32 on the device: this rank's column, and zeros elsewhere. Uploads
-        nothing."""
-
-    def all_reduce(self, state: torch.Tensor) -> None:
-        """Sums `state` over all ranks, in place, on the current stream."""
-
-
-# endregion

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import torch
 
+from katas.sync_free.given import check_indices, share_memory
+
 
 # Yours to edit, from here on.
 def _prepare_kv_sharing_fast_prefill(
@@ -42,47 +44,3 @@ def _prepare_kv_sharing_fast_prefill(
     buffer[:num_indices] = logits_indices
     buffer[num_indices:].fill_(logits_indices[-1].item())
     return buffer[:num_padded]
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-def check_indices(buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded: int) -> None:
-    """Raises ValueError unless `buffer` is [max_tokens] int32, `logits_indices` [n] int32 or int64
-    on the same device, and 1 <= n <= num_padded <= max_tokens. Reads no value."""
-    num_indices = logits_indices.numel()
-    if num_indices < 1:
-        raise ValueError(
-            f"{num_indices} logits indices: there must be one at least, for the tail repeats the "
-            "last of them"
-        )
-    if buffer.dim() != 1 or buffer.dtype != torch.int32 or not buffer.is_contiguous():
-        raise ValueError(
-            f"a buffer of {buffer.dtype} {list(buffer.shape)}: make it torch.int32 [max_tokens]"
-        )
-    if num_indices > len(buffer):
-        raise ValueError(f"{num_indices} logits indices: this buffer holds {len(buffer)}")
-    if not num_indices <= num_padded <= len(buffer):
-        raise ValueError(
-            f"{num_indices} logits indices padded to {num_padded}: choose a size between "
-            f"{num_indices} and the {len(buffer)} of the buffer"
-        )
-    if logits_indices.dtype not in (torch.int32, torch.int64):
-        raise ValueError(f"logits indices of {logits_indices.dtype}: use int32 or int64")
-    if logits_indices.dim() != 1:
-        raise ValueError(
-            f"logits indices of shape {list(logits_indices.shape)}: make them [{num_indices}]"
-        )
-    if logits_indices.device != buffer.device:
-        raise ValueError(
-            f"logits indices on {logits_indices.device}, and the buffer on {buffer.device}: "
-            "send them there once, without waiting"
-        )
-
-
-def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """True if a write to one of two tensors may change the other."""
-    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-
-
-# endregion

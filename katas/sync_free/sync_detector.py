@@ -27,17 +27,25 @@ import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import debubble.accelerator
+from katas.sync_free.given import Wait
 
 MACHINERY = (os.path.dirname(torch.__file__), os.path.dirname(debubble.__file__) + os.sep, __file__)
 
 
 # Yours to edit, from here on.
+def calling_line() -> tuple[str, str]:
+    """Returns the function and source text of the running line, the innermost outside MACHINERY."""
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith(MACHINERY):
+            return frame.name, frame.line or ""
+    return "", ""
+
+
 class SyncDetector(TorchDispatchMode):
     """A dispatch mode that notes in `waits` what makes the host wait in its block (vLLM #41429).
 
@@ -63,25 +71,3 @@ def allow_waits() -> Iterator[None]:
     """Declares the waits in this block intended: no detector of this thread notes them."""
     # No wait is let through yet.
     yield
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-class Wait(NamedTuple):
-    """A cause of a wait, and the function and source text of the line that asked for it."""
-
-    what: str
-    function: str
-    line: str
-
-
-def calling_line() -> tuple[str, str]:
-    """Returns the function and source text of the running line, the innermost outside MACHINERY."""
-    for frame in reversed(traceback.extract_stack()):
-        if not frame.filename.startswith(MACHINERY):
-            return frame.name, frame.line or ""
-    return "", ""
-
-
-# endregion

@@ -24,11 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 
-HostIntegers = np.ndarray | torch.Tensor
-LONGEST = 60
+from katas.sync_free.given import check_token_types
 
 
 # Yours to edit, from here on.
@@ -53,88 +51,3 @@ def _init_model_kwargs(
         start = token_type_starts.get(request, len(positions))
         token_type_ids.append((positions >= start).int())
     return {"token_type_ids": torch.cat(token_type_ids).to(seq_lens.device)}
-
-
-# region Given: what the code above uses. You may change it, and need not.
-
-
-def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
-    """Returns `numbers` as a numpy array, int64 [n]. Raises ValueError, which calls them `name`,
-    for a tensor on the device, and for anything but a row of integers."""
-    if isinstance(numbers, torch.Tensor):
-        if numbers.device.type != "cpu":
-            raise ValueError(
-                f"{name} is on {numbers.device}, where to read it is to wait: give it on the host"
-            )
-        numbers = numbers.numpy()
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name} is {numbers.dtype} {list(numbers.shape)}: it must be integers in one dimension"
-        )
-    return numbers.astype(np.int64)
-
-
-def is_integer(value: object) -> bool:
-    """Returns True for integers of Python and numpy, but not for True and False."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _short(value: object) -> str:
-    if isinstance(value, int) and abs(value) >= 10**LONGEST:
-        return "an int of more than 60 digits"
-    text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-
-
-def shown(value: object) -> str:
-    """Returns a number, a flag or a word itself, and a description of any other value, since
-    printing a tensor reads it from the device."""
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        return _short(value)
-    if isinstance(value, torch.Tensor):
-        return f"a {value.dtype} tensor {list(value.shape)} on {value.device}"
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype} {list(value.shape)}"
-    if isinstance(value, np.generic | torch.dtype | torch.device | range):
-        return repr(value)
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
-
-
-def check_token_types(
-    token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
-) -> np.ndarray:
-    """Returns the lengths of the requests, [num_reqs] int64.
-
-    Raises ValueError for lengths that are negative or not on the host, for more requests than
-    lengths, and for a start that is no integer or belongs to a request that does not exist.
-    """
-    lengths = host_integers("optimistic_seq_lens_cpu", optimistic_seq_lens_cpu)
-    if not 0 <= num_reqs <= len(lengths):
-        raise ValueError(
-            f"{num_reqs} requests, and the lengths of {len(lengths)}: num_reqs must be at least 0, "
-            "and no more than there are lengths"
-        )
-    lengths = lengths[:num_reqs]
-    negative = np.flatnonzero(lengths < 0)
-    if negative.size:
-        request = int(negative[0])
-        raise ValueError(
-            f"request {request} has a length of {lengths[request]}: lengths are at least 0"
-        )
-    for request, start in token_type_starts.items():
-        if not is_integer(request) or not 0 <= request < num_reqs:
-            raise ValueError(
-                f"token types start in request {shown(request)}, and this batch has {num_reqs} "
-                "requests: leave it out"
-            )
-        if not is_integer(start):
-            raise ValueError(
-                f"the token types of request {request} start at {shown(start)}: give an integer"
-            )
-    return lengths
-
-
-# endregion

@@ -17,8 +17,8 @@ def workbook(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEBUBBLE_WORKSPACE", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    # Its solutions must not be mixed up with the real ones, or with the next workbook's.
-    for name in [name for name in sys.modules if name.partition(".")[0] == "solutions"]:
+    # Its modules must not be mixed up with the real ones, or with the next workbook's.
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("solutions", "katas")]:
         monkeypatch.delitem(sys.modules, name)
     yield Workbook(tmp_path)
     for name, module in list(sys.modules.items()):

@@ -5,7 +5,7 @@ import traceback
 import pytest
 
 from debubble.exercises.kata_files.attempts import wrong_attempts
-from debubble.exercises.kata_files.catalogue import WorkshopError
+from debubble.exercises.kata_files.tables import ExerciseError
 from debubble.exercises.running.under_test import KataCode, LoadError, attempt
 
 HEADER = "Is wrong.\n\nfails: test_the_sum_is_right\nsays: returned 5\n\n"
@@ -51,7 +51,7 @@ def problem(change, workbook):
 
     def problem(name: str, text: str) -> str:
         change(name, text)
-        with pytest.raises(WorkshopError) as raised:
+        with pytest.raises(ExerciseError) as raised:
             wrong_attempts(workbook.kata)
         return str(raised.value).removeprefix("tests/wrong_attempts/tiny/add_up/")
 

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from debubble.cli import app
-from debubble.exercises.kata_files.catalogue import WorkshopError
 from debubble.exercises.kata_files.chapter_copies import ChapterCopies
 from debubble.exercises.kata_files.progress import Progress
+from debubble.exercises.kata_files.tables import ExerciseError
 from debubble.exercises.kata_files.workspace import Workspace
 
 pytestmark = pytest.mark.sim  # No test here uses a device.
@@ -113,7 +113,7 @@ def test_predictions_have_a_file_to_be_kept_in(copies):
 
 def test_a_folder_that_cannot_be_written_is_refused_in_a_sentence(copies, workbook):
     workbook.write("my/chapters", "a file")
-    with pytest.raises(WorkshopError, match=r"my/chapters/00_small\.ipynb can't be written"):
+    with pytest.raises(ExerciseError, match=r"my/chapters/00_small\.ipynb can't be written"):
         copies.update()
 
 

@@ -117,8 +117,11 @@ def test_a_wrong_attempt_that_never_ends_is_stopped(problems, workbook):
 
 @pytest.mark.deep
 def test_a_wrong_attempt_without_its_marks_is_found(problems, workbook):
-    workbook.edit("tests/wrong_attempts/tiny/add_up/forgets_one.py", "fails:", "breaks:")
+    attempt = "tests/wrong_attempts/tiny/add_up/forgets_one.py"
+    workbook.edit(attempt, "fails: test_the_sum_is_right\n", "")
     assert "needs a line `fails: ...` in its header" in one(problems())
+    workbook.edit(attempt, "says:", "tells:")
+    assert "header: 'tells: returned 5' is none of `fails: TEST`, " in one(problems())
 
 
 @pytest.mark.deep
@@ -153,6 +156,11 @@ def test_too_few_attempts_are_found(problems, workbook):
 def test_a_stale_stub_is_found_and_still_tried_as_it_should_be(problems, workbook):
     workbook.edit("solutions/tiny/add_up.py", "The sum of", "The whole sum of")
     assert "katas/tiny/add_up.py is older than its solution" in one(problems())
+
+
+def test_a_given_file_that_somebody_edited_is_found(problems, workbook):
+    workbook.write("katas/tiny/given.py", "LIMIT = 3\n")
+    assert one(problems()).startswith("given: katas/tiny/given.py is not as generated: ")
 
 
 def test_a_missing_stub_is_found(problems, workbook):

@@ -190,6 +190,27 @@ def test_update_without_an_answer_changes_nothing(debubble, workbook, ours_chang
     assert not (workbook.root / f"{COPY}.bak").exists()
 
 
+def test_update_imports_what_an_older_exercise_had_in_it(debubble, workbook):
+    helpers = "def twice(n):\n    return 2 * n\n\n\ndef doubled(n):\n    return twice(n)\n"
+    workbook.write("solutions/tiny/shared.py", helpers)
+    for path in ("before", "add_up"):
+        code = (workbook.root / f"solutions/tiny/{path}.py").read_text()
+        code = code.replace("return total", "return doubled(total)")
+        code = code.replace("return sum(numbers)", "return doubled(sum(numbers))")
+        workbook.write(f"solutions/tiny/{path}.py", f"from .shared import doubled\n\n\n{code}")
+    workbook.files.write_all()
+    debubble("next")
+    older = workbook.stub.read_text().replace("from katas.tiny.given import doubled\n", "")
+    older += f"\n\n# region Given: what the code above uses.\n\n\n{helpers}\n\n# endregion\n"
+    (workbook.root / "my/katas/.stubs/tiny/add_up.py").write_text(older)
+    (workbook.root / COPY).write_text(older.replace("doubled(total)", "twice(sum(numbers))"))
+    assert debubble("update").exit_code == 0
+    assert "\n# region" in (workbook.root / f"{COPY}.bak").read_text()
+    text = (workbook.root / COPY).read_text()
+    assert "from katas.tiny.given import doubled, twice\n" in text and "def twice" not in text
+    assert "return twice(sum(numbers))" in text
+
+
 @pytest.mark.parametrize("has_git", [True, False], ids=["git", "no git"])
 def test_update_finds_what_an_older_workspace_did_not_keep(debubble, workbook, has_git, request):
     stub = workbook.stub.read_text()

@@ -83,7 +83,10 @@ def test_a_system_of_one_lesson_has_no_sites_to_choose_from(lesson):
     ("toml", "sentence"),
     [
         ("[[pair]", "solutions/tiny/lesson.toml is not valid TOML: "),
-        ("[[pair]]\nbefore = 'a.py'", "solutions/tiny/lesson.toml: a [[pair]] has no 'idea'"),
+        (
+            "[[pair]]\nbefore = 'a.py'",
+            "solutions/tiny/lesson.toml, [[pair]] 1: after, idea is missing",
+        ),
         (
             TWO_SITES.replace("add_up.py", "gone.py"),
             "solutions/tiny/gone.py is not there: the lesson 'tiny adding' in tiny/lesson.toml na",

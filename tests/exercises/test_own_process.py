@@ -10,7 +10,7 @@ import torch
 from debubble.accelerator import current
 from debubble.exercises.proof.check import check
 from debubble.exercises.running import failure_text, own_process
-from debubble.exercises.running.processes import client, forked
+from debubble.exercises.running.processes import forked, one_by_one
 
 from . import crashing
 from .crashing import TESTS
@@ -178,8 +178,8 @@ def test_each_test_has_a_process_of_its_own_where_it_costs_little(run, marked):
 def test_nobody_waits_for_good_for_a_process_that_says_nothing(run, monkeypatch):
     monkeypatch.setattr(own_process, "_can_fork", lambda config: False)
     for patience in ("TO_START", "TO_SET_UP"):
-        monkeypatch.setattr(client, patience, 0.0)
-    monkeypatch.setattr(client, "far_limit", lambda seconds: seconds)
+        monkeypatch.setattr(one_by_one, patience, 0.0)
+    monkeypatch.setattr(one_by_one, "far_limit", lambda seconds: seconds)
     text = run("--impl", "solutions", "--time-limit", "0.01")  # no interpreter starts that fast
     assert "2 failed" in text
     assert "said nothing for 0.01 s, although the test's call may take 0.01 s: it was ended" in text

@@ -1,15 +1,16 @@
 """Stubs: the solution's signature around the body of `before`, from one source and reproducible."""
 
 import ast
-import shutil
-import subprocess
-import sys
 
 import pytest
 
 from debubble.exercises.kata_files.catalogue import find_catalogue
+from debubble.exercises.kata_files.given import given_text
 from debubble.exercises.kata_files.stub_source import StubError
 from debubble.exercises.kata_files.stubs import generate
+from debubble.exercises.kata_files.tables import ExerciseError
+
+from .workbook import ENTRY
 
 CLASSES = """
 solution = "solutions.tiny.add_up:Adder"
@@ -24,6 +25,47 @@ def with_classes(workbook, before, solution):
     workbook.write("solutions/tiny/before.py", before)
     workbook.write("solutions/tiny/add_up.py", solution)
     return generate(workbook.kata)
+
+
+@pytest.fixture
+def sharing(workbook):
+    """Returns the workbook with a helper that the solution and `before` both use."""
+    workbook.write(
+        "solutions/tiny/shared.py",
+        """
+        from __future__ import annotations
+
+        from typing import NamedTuple
+
+
+        class Seen(NamedTuple):
+            number: int
+
+
+        class Most(Seen):
+            at_once = True
+
+
+        def rounded(seen: Seen) -> int:
+            return seen.number
+        """,
+    )
+    for path, body in (("before", "print(most)"), ("add_up", "pass")):
+        workbook.write(
+            f"solutions/tiny/{path}.py",
+            f"""
+            from __future__ import annotations
+
+            from .shared import Most, rounded
+
+
+            def add_up(numbers: list[int], counter: list[int], most: Most = Most(3)) -> int:
+                {body}
+                return rounded(most)
+            """,
+        )
+    workbook.files.write_all()
+    return workbook
 
 
 def test_a_stub_has_the_docstring_of_the_solution_and_the_body_of_before(workbook):
@@ -80,47 +122,37 @@ def test_what_the_body_reads_comes_along(workbook):
     assert "import os" not in text and "UNUSED" not in text and "solutions" not in text
 
 
-def test_what_both_sides_share_is_given_and_folded_below(workbook):
-    workbook.write(
-        "solutions/tiny/shared.py",
-        """
-        from __future__ import annotations
-
-        from typing import NamedTuple
-
-
-        class Seen(NamedTuple):
-            number: int
-
-
-        class Most(Seen):
-            at_once = True
+def test_what_both_sides_share_is_imported(sharing):
+    text = generate(sharing.kata)
+    assert "\n\nfrom katas.tiny.given import Most, rounded\n\n\n# Yours to edit" in text
+    assert "class Most" not in text and "NamedTuple" not in text
+    given = sharing.root / "katas" / "tiny" / "given.py"
+    lines = [line for line in given.read_text().splitlines() if line.startswith(("class", "def"))]
+    assert lines == [
+        "class Seen(NamedTuple):",
+        "class Most(Seen):",
+        "def rounded(seen: Seen) -> int:",
+    ]
 
 
-        def rounded(seen: Seen) -> int:
-            return seen.number
-        """,
-    )
-    for path, body in (("before", "print(most)"), ("add_up", "pass")):
-        workbook.write(
-            f"solutions/tiny/{path}.py",
-            f"""
-            from __future__ import annotations
-
-            from .shared import Most, rounded
+def test_a_helper_that_depends_on_its_file_stays_in_the_stub(sharing):
+    sharing.edit("solutions/tiny/shared.py", "seen.number", "seen.number + len(PLACE)")
+    sharing.edit("solutions/tiny/shared.py", "class Seen(", "PLACE = __file__\n\n\nclass Seen(")
+    text = generate(sharing.kata)
+    assert "PLACE = __file__" in text and "def rounded(" in text
+    assert "from katas.tiny.given import Most, Seen\n" in text
 
 
-            def add_up(numbers: list[int], counter: list[int], most: Most = Most(3)) -> int:
-                {body}
-                return rounded(most)
-            """,
-        )
-    text = generate(workbook.kata)
-    edit, given = text.index("# Yours to edit, from here on.\ndef add_up"), text.index("# region")
-    # Python needs the default's class and its base before the function.
-    assert text.index("class Seen") < text.index("class Most") < edit
-    assert edit < text.index("return rounded(most)") < given < text.index("def rounded")
-    assert text.endswith("    return seen.number\n\n\n# endregion\n")
+def test_code_that_two_katas_are_given_under_one_name_must_be_the_same(sharing):
+    other = (sharing.root / "solutions/tiny/shared.py").read_text().replace("seen.number", "7")
+    sharing.write("solutions/tiny/other.py", other)
+    for path in ("before", "add_up"):
+        text = (sharing.root / f"solutions/tiny/{path}.py").read_text()
+        sharing.write(f"solutions/tiny/more/{path}.py", text.replace(".shared", "..other"))
+    more = ENTRY.replace('"add_up"', '"add_more"').replace("solutions.tiny", "solutions.tiny.more")
+    sharing.write("katas/katas.toml", ENTRY + more)
+    with pytest.raises(ExerciseError, match="tiny/add_more is given another rounded than"):
+        sharing.files.write_all()
 
 
 def test_a_stub_says_how_hard_it_is_and_what_one_should_know(workbook):
@@ -226,19 +258,17 @@ def test_a_task_that_would_break_its_docstring_is_refused(workbook):
         generate(workbook.kata)
 
 
+def imports_a_solution(text: str) -> bool:
+    imports = [node for node in ast.walk(ast.parse(text)) if hasattr(node, "names")]
+    modules = [getattr(node, "module", None) or node.names[0].name for node in imports]
+    return any(name.startswith("solutions") for name in modules)
+
+
 @pytest.mark.parametrize("kata", find_catalogue().katas, ids=lambda kata: kata.name)
 def test_our_stubs_import_no_solution(kata):
-    imports = [node for node in ast.walk(ast.parse(generate(kata))) if hasattr(node, "names")]
-    modules = [getattr(node, "module", None) or node.names[0].name for node in imports]
-    assert not [name for name in modules if name.startswith("solutions")]
+    assert not imports_a_solution(generate(kata))
 
 
-@pytest.mark.skipif(not shutil.which("ruff", path=sys.prefix + "/bin"), reason="needs ruff")
-def test_our_stubs_are_formatted(tmp_path):
-    for kata in find_catalogue().katas:
-        (tmp_path / f"{kata.name}.py").write_text(generate(kata))
-    ruff = [sys.executable, "-m", "ruff"]
-    options = ["--config", str(find_catalogue().root / "pyproject.toml"), str(tmp_path)]
-    for verb in (["format", "--check"], ["check"]):
-        result = subprocess.run([*ruff, *verb, *options], capture_output=True, text=True)
-        assert result.returncode == 0, result.stdout
+@pytest.mark.parametrize("system", dict.fromkeys(kata.system for kata in find_catalogue().katas))
+def test_what_our_stubs_are_given_imports_no_solution(system):
+    assert not imports_a_solution(given_text(find_catalogue().of_system(system)))

@@ -3,7 +3,7 @@
 import pytest
 
 from debubble.accelerator import current
-from debubble.exercises.proof import trials_client, trials_side_by_side
+from debubble.exercises.proof import trials_apart, trials_side_by_side
 from debubble.exercises.proof.check import check
 
 from .workbook import ATTEMPTS, BEFORE, ENTRY, SOLUTION, TEST
@@ -60,7 +60,7 @@ def test_code_that_ends_the_process_is_told_apart_from_tests_that_cannot_be_read
 
 @pytest.mark.deep
 def test_a_test_that_hangs_is_named(two_systems, monkeypatch):
-    monkeypatch.setattr(trials_client, "LONGEST_TEST", 10.0)
+    monkeypatch.setattr(trials_apart, "LONGEST_TEST", 10.0)
     two_systems.edit("solutions/small/add_up.py", "return sum(numbers)", ENDLESS)
     (about_it,) = [v.problem for v in check(two_systems.catalogue, "sim") if not v.holds]
     first, *trace = about_it.splitlines()
@@ -73,7 +73,7 @@ def test_a_test_that_hangs_is_named(two_systems, monkeypatch):
 
 def test_ctrl_c_ends_what_still_runs(two_systems, monkeypatch):
     """Ctrl-C ends code that would otherwise run for an hour, for which `check` would wait."""
-    monkeypatch.setattr(trials_client, "LONGEST_TEST", 3600.0)
+    monkeypatch.setattr(trials_apart, "LONGEST_TEST", 3600.0)
     two_systems.edit("solutions/tiny/add_up.py", "return sum(numbers)", ENDLESS)
 
     def interrupt(done, of, doing):

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from debubble.exercises.kata_files.catalogue import WorkshopError
 from debubble.exercises.kata_files.progress import Progress
+from debubble.exercises.kata_files.tables import ExerciseError
 from debubble.exercises.kata_files.workspace import Workspace
 from debubble.exercises.running.under_test import LoadError, learner
 from debubble.progress.file import MOST_BYTES
@@ -85,7 +85,7 @@ def test_where_nothing_can_be_written_a_sentence_says_so(workbook, workspace, pr
         lambda: workspace.begin(workbook.kata),
         lambda: progress.add("hint", workbook.kata, step=1),
     ):
-        with pytest.raises(WorkshopError, match=r"can't be written .*DEBUBBLE_WORKSPACE"):
+        with pytest.raises(ExerciseError, match=r"can't be written .*DEBUBBLE_WORKSPACE"):
             write()
 
 
@@ -133,7 +133,7 @@ def test_a_full_disk_loses_nothing(workbook, progress, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(WorkshopError, match="No space left on device"):
+    with pytest.raises(ExerciseError, match="No space left on device"):
         progress.add("hint", workbook.kata, step=2)
     assert progress.path.read_bytes() == before
     assert [*progress.path.parent.iterdir()] == [progress.path]
@@ -151,7 +151,7 @@ def test_a_progress_without_a_version_is_kept_beside_the_new_one(workbook, progr
 def test_a_progress_of_a_newer_version_is_left_alone(workbook, progress):
     progress.path.parent.mkdir()
     progress.path.write_text('{"debubble": "progress", "version": 2}\n')
-    with pytest.raises(WorkshopError, match="is of version 2, and this debubble knows 1"):
+    with pytest.raises(ExerciseError, match="is of version 2, and this debubble knows 1"):
         progress.add("hint", workbook.kata, step=1)
     assert progress.path.read_text() == '{"debubble": "progress", "version": 2}\n'
 

@@ -15,6 +15,7 @@ from solutions.measure.stored import recording
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "scripts/environment/requirements.py"
 PAGES = {"README.md": "chapters", "katas/README.md": "katas", "docs/workshop.md": "plan"}
+PLACE = "\n<!-- katas: begin -->\n<!-- katas: end -->"
 STORY = (
     "# 00 · Waiting\n\nThe GPU idles.\n\nMuch of it is waiting. Pull request #7 ended that. Look:"
 )
@@ -24,6 +25,7 @@ system = "{system}"
 name = "{name}"
 chapter = "{chapter}"
 title = "The title of {name}"
+teaches = "to wait for {name}"
 task = "t"
 hint = "h"
 solution = "solutions.s.m:f"
@@ -55,17 +57,18 @@ def workbook(script, monkeypatch, tmp_path):
         (tmp_path / page).write_text(
             f"above\n<!-- {part}: begin -->\n<!-- {part}: end -->\nbelow\n"
         )
-    add_chapter(tmp_path, "00_waiting.ipynb", STORY, cells=8)
+    add_chapter(tmp_path, "00_waiting.ipynb", STORY + PLACE, cells=8)
     add_kata(tmp_path, system="first", name="one", chapter="00")
     add_kata(tmp_path, system="first", name="two", chapter="00")
     return tmp_path
 
 
 def add_chapter(workbook: Path, name: str, story: str, cells: int = 1) -> None:
-    (workbook / "chapters").mkdir(exist_ok=True)
     sources = [[line + "\n" for line in story.splitlines()], *[["pass"]] * (cells - 1)]
     notebook = {"cells": [{"source": source} for source in sources]}
-    (workbook / "chapters" / name).write_text(json.dumps(notebook))
+    for folder in ("chapters", "tests/chapters"):
+        (workbook / folder).mkdir(parents=True, exist_ok=True)
+        (workbook / folder / name).write_text(json.dumps(notebook))
 
 
 def add_kata(workbook: Path, **entry: str) -> None:
@@ -110,6 +113,14 @@ def test_katas_are_listed_by_system_in_the_order_of_teaching(script, workbook):
     ]
     places = [katas.index(part) for part in parts]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("folder", ["chapters", "tests/chapters"])
+def test_a_chapter_has_a_table_of_its_katas(script, workbook, folder):
+    script("list_chapters")
+    story = json.loads((workbook / folder / "00_waiting.ipynb").read_text())["cells"][0]["source"]
+    assert "| `katas/first/one.py` | to wait for one |\n" in story
+    assert "| `katas/first/two.py` | to wait for two |\n" in story
 
 
 def test_the_hours_of_a_chapter_follow_from_its_cells_and_katas(script, workbook):

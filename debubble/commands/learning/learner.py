@@ -9,14 +9,9 @@ from pathlib import Path
 
 import typer
 
-from debubble.exercises.kata_files.catalogue import (
-    Catalogue,
-    Kata,
-    UnknownKata,
-    WorkshopError,
-    find_catalogue,
-)
+from debubble.exercises.kata_files.catalogue import Catalogue, Kata, UnknownKata, find_catalogue
 from debubble.exercises.kata_files.progress import Progress
+from debubble.exercises.kata_files.tables import ExerciseError
 from debubble.exercises.kata_files.workspace import Workspace
 from debubble.progress import ProgressEvent, Standing
 
@@ -43,7 +38,7 @@ class Learner:
         can't be read."""
         try:
             return self.progress.events()
-        except WorkshopError as error:
+        except ExerciseError as error:
             remark(str(error))
             return []
 
@@ -83,18 +78,18 @@ class Learner:
         returns False if that fails."""
         try:
             self.progress.add(kind, kata, **about)
-        except WorkshopError as error:
+        except ExerciseError as error:
             remark(f"Not recorded: {error}")
             return False
         return True
 
     def choose(self, word: str | None) -> Kata:
         """Returns the kata that `word` means: a name or its beginning, a path, or a chapter, which
-        means its first unsolved kata. Without a word returns the current one. Raises WorkshopError
+        means its first unsolved kata. Without a word returns the current one. Raises ExerciseError
         if `word` means no kata, or may mean several."""
         if not word:
             if not self.katas:
-                raise WorkshopError(f"{self.catalogue.file} lists no kata")
+                raise ExerciseError(f"{self.catalogue.file} lists no kata")
             return self.current or self.katas[-1]
         of_chapter = self.of_chapter(word)
         if of_chapter:
@@ -131,7 +126,7 @@ class Learner:
         try:
             if self.workspace.begin(kata):
                 self.remember("begun", kata)
-        except WorkshopError as error:
+        except ExerciseError as error:
             remark(str(error))
         return self.workspace.file_of(kata)
 
@@ -156,6 +151,6 @@ def complete(incomplete: str) -> list[str]:
     """Returns the names of katas that begin with `incomplete`, for the completion of the shell."""
     try:
         names = [kata.name for kata in find_catalogue().katas]
-    except WorkshopError:
+    except ExerciseError:
         return []
     return [name for name in names if name.startswith(incomplete)]

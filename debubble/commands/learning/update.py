@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import typer
 
-from debubble.exercises.kata_files.catalogue import Kata, WorkshopError
+from debubble.exercises.kata_files.catalogue import Kata
+from debubble.exercises.kata_files.given import given_text, with_given_imported
 from debubble.exercises.kata_files.merge import Both, Lines, in_common, merge
 from debubble.exercises.kata_files.stub_files import free_backup, write_whole
 from debubble.exercises.kata_files.stubs import generate
+from debubble.exercises.kata_files.tables import ExerciseError
 from debubble.exercises.kata_files.workspace import cannot_write
 
 from ..refusal import refusing
 from .learner import Learner, remark
+
+GIVEN = re.compile(r"\n\n# region Given: .*# endregion\n", re.DOTALL)
+"""The given code in an older exercise. Newer ones import it, and the learner's code may use all of
+it."""
 
 
 def update(word: str | None) -> None:
@@ -26,7 +34,7 @@ def update(word: str | None) -> None:
         for kata in copies:
             try:
                 _update(learner, kata)
-            except (WorkshopError, typer.Abort) as error:
+            except (ExerciseError, typer.Abort) as error:
                 waiting.append(kata)
                 place = kata.relative(learner.workspace.copy_of(kata))
                 asked = f"\n{place} is unchanged: `debubble update {kata.name}` asks again."
@@ -38,7 +46,7 @@ def update(word: str | None) -> None:
 
 def _update(learner: Learner, kata: Kata) -> None:
     """Merges our changes into the learner's copy of a kata, and saves the copy as it was beside it.
-    Raises WorkshopError if the copy can't be read or written, Abort if the learner gives no
+    Raises ExerciseError if the copy can't be read or written, Abort if the learner gives no
     answer."""
     workspace = learner.workspace
     path, ours = workspace.copy_of(kata), generate(kata)
@@ -46,10 +54,12 @@ def _update(learner: Learner, kata: Kata) -> None:
     try:
         theirs = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise WorkshopError(f"{place} can't be read, and is unchanged: {error}") from None
+        raise ExerciseError(f"{place} can't be read, and is unchanged: {error}") from None
     origin = workspace.origin_of(kata)
-    parts = merge(in_common(theirs, ours) if origin is None else origin, theirs, ours)
+    base = in_common(theirs, ours) if origin is None else origin
+    parts = merge(*_without_given(base, theirs), ours)
     text = "".join(line for part in parts for line in _chosen(part, place))
+    text = with_given_imported(text, kata, given_text(learner.catalogue.of_system(kata.system)))
     try:
         if text != theirs:
             backup = free_backup(path)
@@ -59,6 +69,15 @@ def _update(learner: Learner, kata: Kata) -> None:
         workspace.keep_origin(kata)
     except OSError as error:
         raise cannot_write(place, error) from None
+
+
+def _without_given(origin: str, theirs: str) -> tuple[str, str]:
+    """Returns an older exercise and the learner's copy without the given code at their ends, which
+    is now imported. Returns both as they are if the learner changed it."""
+    given = GIVEN.search(origin)
+    if given is None or given[0] not in theirs:
+        return origin, theirs
+    return origin.replace(given[0], ""), theirs.replace(given[0], "")
 
 
 def _chosen(part: Lines | Both, place: str) -> Lines:

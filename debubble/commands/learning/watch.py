@@ -137,7 +137,7 @@ def _in_the_child(kata: Kata, device: str, imported: int) -> NoReturn:
 def _warm_up(kata: Kata, device: str) -> str:
     """Imports what each run needs, and returns the accelerator's name. CUDA itself starts in the
     children."""
-    from debubble.exercises.running.processes.environment import ONE_THREAD
+    from debubble.exercises.running.processes.interpreter import ONE_THREAD
 
     os.environ.update(ONE_THREAD)  # threads are unsafe in a process that forks
     import io

@@ -6,10 +6,14 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-from .catalogue import Kata, WorkshopError
+from .catalogue import Kata
 from .changed_solution import code_of_attempt
+from .tables import ExerciseError
 
 ATTEMPT_SUFFIXES = (".py", ".diff")
+DEVICES = ("sim", "cuda")
+LINES = "`fails: TEST`, `may fail: TEST`, `says: WORDS`, `on: sim`, `on: cuda`"
+WHERE_TOLD = "katas/README.md, Adding a kata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class WrongAttempt:
 
 
 def wrong_attempts(kata: Kata) -> list[WrongAttempt]:
-    """Returns all attempts at `kata`, sorted by name. Raises WorkshopError when one does not fit
+    """Returns all attempts at `kata`, sorted by name. Raises ExerciseError when one does not fit
     the solution or its header lacks a line."""
     paths = sorted(kata.attempts_folder.glob("*.*"))
     return [_read(kata, path) for path in paths if path.suffix in ATTEMPT_SUFFIXES]
@@ -45,17 +49,7 @@ def _read(kata: Kata, path: Path) -> WrongAttempt:
     text = path.read_text(encoding="utf-8")
     is_diff = path.suffix == ".diff"
     about = text.partition("\n@@")[0] if is_diff else ast.get_docstring(ast.parse(text)) or ""
-    marks: dict[str, list[str]] = {"fails": [], "may fail": [], "says": [], "on": []}
-    for line in about.splitlines():
-        key, _, value = line.partition(":")
-        if key in marks:
-            marks[key].append(value.strip())
-    for key in ("fails", "says"):
-        if not marks[key]:
-            raise WorkshopError(
-                f"{kata.relative(path)} needs a line `{key}: ...` in its header "
-                "(katas/README.md, Adding a kata)"
-            )
+    marks = _marks(about, kata.relative(path))
     return WrongAttempt(
         kata=kata,
         path=path,
@@ -64,3 +58,18 @@ def _read(kata: Kata, path: Path) -> WrongAttempt:
         says=tuple(marks["says"]),
         only_on=marks["on"][0] if marks["on"] else None,
     )
+
+
+def _marks(about: str, place: str) -> dict[str, list[str]]:
+    """Returns the values of each key in the last paragraph of a header. Raises ExerciseError if a
+    line is not `key: value`, or a line that every header needs is missing."""
+    marks: dict[str, list[str]] = {"fails": [], "may fail": [], "says": [], "on": []}
+    for line in about.strip().rpartition("\n\n")[2].splitlines():
+        key, _, value = line.partition(":")
+        if key not in marks or not value.strip() or (key == "on" and value.strip() not in DEVICES):
+            raise ExerciseError(f"{place}, header: {line!r} is none of {LINES} ({WHERE_TOLD})")
+        marks[key].append(value.strip())
+    for key in ("fails", "says"):
+        if not marks[key]:
+            raise ExerciseError(f"{place} needs a line `{key}: ...` in its header ({WHERE_TOLD})")
+    return marks

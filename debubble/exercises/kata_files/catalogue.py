@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-TEXT_KEYS = ("system", "name", "chapter", "title", "task", "hint")
-REQUIRED_KEYS = (*TEXT_KEYS, "solution", "before", "stub_fails")
-OPTIONAL_KEYS = (
-    "minutes", "difficulty", "needs", "more_hints", "differs", "try_this", "time_limit"
-)  # fmt: skip
+from .tables import ExerciseError, Format, read_tables, texts
+
+FILE = "katas/katas.toml"
+LEVELS = ("easy", "medium", "hard")
+FORMAT = Format(
+    required={
+        **texts("system", "name", "chapter", "title", "teaches", "task", "hint"),
+        **dict.fromkeys(("solution", "before"), (str, list)),
+        "stub_fails": (list,),
+    },
+    optional={
+        **texts("difficulty", "needs", "differs", "try_this"),
+        "minutes": (int,),
+        "time_limit": (float,),
+        "more_hints": (list,),
+    },
+)
 
 
-class WorkshopError(Exception):
-    """An error that the reader can fix; its text is one sentence that says how."""
-
-
-class UnknownKata(WorkshopError):
+class UnknownKata(ExerciseError):
     """The error for a name that is no kata's in the catalogue."""
 
 
@@ -36,7 +43,7 @@ class Target:
     def parse(cls, text: str) -> Target:
         module, colon, name = text.partition(":")
         if not (colon and module.startswith("solutions.") and name.isidentifier()):
-            raise WorkshopError(f"{text!r} names nothing: write it as solutions.system.module:name")
+            raise ExerciseError(f"{text!r} names nothing: write it as solutions.system.module:name")
         return cls(module, name)
 
     def file(self, root: Path) -> Path:
@@ -56,6 +63,8 @@ class Kata:
     name: str
     chapter: str
     title: str
+    teaches: str
+    """What a learner learns: the text in the chapter's table of katas."""
     task: str
     hint: str
     solution: tuple[Target, ...]
@@ -114,19 +123,16 @@ class Catalogue:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.file = root / "katas" / "katas.toml"
+        self.file = root / FILE
 
     @cached_property
     def katas(self) -> tuple[Kata, ...]:
-        try:
-            entries = tomllib.loads(self.file.read_text(encoding="utf-8")).get("kata", [])
-        except tomllib.TOMLDecodeError as error:
-            raise WorkshopError(f"{self.file} is not valid TOML: {error}") from error
+        entries = read_tables(self.root, FILE, {"kata": FORMAT})["kata"]
         katas = tuple(self._kata(entry) for entry in entries)
         names = [kata.name for kata in katas]
         for name in names:
             if names.count(name) > 1:
-                raise WorkshopError(f"two katas are called {name!r} in {self.file}: rename one")
+                raise ExerciseError(f"two katas are called {name!r} in {self.file}: rename one")
         return katas
 
     def kata(self, name: str) -> Kata:
@@ -139,51 +145,41 @@ class Catalogue:
         known = [kata.name for kata in self.katas]
         raise UnknownKata(f"there is no kata {name!r}: {way_out(wanted, known)}")
 
+    def of_system(self, system: str) -> list[Kata]:
+        return [kata for kata in self.katas if kata.system == system]
+
     def of_test_file(self, path: Path) -> Kata | None:
         return next((kata for kata in self.katas if kata.test_path == path), None)
 
     def _kata(self, entry: dict[str, Any]) -> Kata:
-        label = entry.get("name", "without a name")
-        missing = [key for key in REQUIRED_KEYS if key not in entry]
-        if missing:
-            raise WorkshopError(f"kata {label} in {self.file} lacks {', '.join(missing)}")
-        unknown = sorted(set(entry) - {*REQUIRED_KEYS, *OPTIONAL_KEYS})
-        if unknown:
-            raise WorkshopError(f"kata {label} in {self.file} has unknown keys: {unknown}")
         solution, before = _targets(entry["solution"]), _targets(entry["before"])
         if [target.name for target in solution] != [target.name for target in before]:
-            raise WorkshopError(
-                f"kata {label}: solution and before must name the same functions in the same order"
+            raise ExerciseError(
+                f"kata {entry['name']}: solution and before must name the same functions in the "
+                "same order"
             )
-        text = {key: entry[key].strip() for key in TEXT_KEYS}
-        return Kata(
-            self.root,
-            **text,
-            solution=solution,
-            before=before,
-            stub_fails=tuple(entry["stub_fails"]),
-            minutes=entry.get("minutes"),
-            difficulty=entry.get("difficulty", ""),
-            needs=entry.get("needs", "").strip(),
-            more_hints=tuple(hint.strip() for hint in entry.get("more_hints", [])),
-            differs=entry.get("differs", "").strip(),
-            try_this=entry.get("try_this", "").strip(),
-            time_limit=entry.get("time_limit"),
-        )
+        level = entry.get("difficulty", "")
+        if level not in ("", *LEVELS):
+            raise ExerciseError(
+                f"kata {entry['name']}: difficulty is {level!r}: choose one of {', '.join(LEVELS)}"
+            )
+        values = {key: _stripped(value) for key, value in entry.items()}
+        values |= {"solution": solution, "before": before}
+        return Kata(self.root, **values)
 
 
 def find_catalogue(start: Path | None = None) -> Catalogue:
     """Returns the catalogue of the workbook around `start` (the current folder by default), or else
     of this checkout.
 
-    Raises WorkshopError when there is none.
+    Raises ExerciseError when there is none.
     """
     start = (start or Path.cwd()).resolve()
     checkout = Path(__file__).resolve().parents[3]
     for folder in (start, *start.parents, checkout):
-        if (folder / "katas" / "katas.toml").is_file():
+        if (folder / FILE).is_file():
             return Catalogue(folder)
-    raise WorkshopError(
+    raise ExerciseError(
         f"no katas/katas.toml at or above {start}: run this in the workbook's folder"
     )
 
@@ -200,3 +196,10 @@ def way_out(name: str, known: Sequence[str]) -> str:
 
 def _targets(value: str | list[str]) -> tuple[Target, ...]:
     return tuple(Target.parse(text) for text in ([value] if isinstance(value, str) else value))
+
+
+def _stripped(value: Any) -> Any:
+    """Returns a text without the blank lines around it, and a list of texts as a tuple of such."""
+    if isinstance(value, list):
+        return tuple(text.strip() for text in value)
+    return value.strip() if isinstance(value, str) else value

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .catalogue import Kata, WorkshopError
+from .catalogue import Kata
 from .stub_source import Definition, SourceModule, first_line, last_line, source_module
+from .tables import ExerciseError
 
 
 class Code(NamedTuple):
@@ -26,7 +27,7 @@ class Code(NamedTuple):
 
 
 def code_of_attempt(kata: Kata, path: Path) -> Code:
-    """Returns the code of the attempt at `path`. Raises WorkshopError when it is not Python, or
+    """Returns the code of the attempt at `path`. Raises ExerciseError when it is not Python, or
     does not fit the solution."""
     solution = solution_module(kata)
     package = package_of(solution)
@@ -104,5 +105,5 @@ def _changes(
         line += block.count("\n")
 
 
-def _misfit(kata: Kata, path: Path, line: int, problem: str) -> WorkshopError:
-    return WorkshopError(f"{kata.relative(path)}, line {line}: {problem}")
+def _misfit(kata: Kata, path: Path, line: int, problem: str) -> ExerciseError:
+    return ExerciseError(f"{kata.relative(path)}, line {line}: {problem}")

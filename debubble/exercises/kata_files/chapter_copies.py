@@ -33,7 +33,7 @@ class ChapterCopies:
         only run it. Keeps a copy in which the reader wrote, and returns a sentence about each such
         copy.
 
-        Raises WorkshopError if a file can't be written.
+        Raises ExerciseError if a file can't be written.
         """
         # The workspace's progress file also stores the reader's predictions, so it has to exist.
         Progress(self.workspace).add_all([])

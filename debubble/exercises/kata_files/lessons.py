@@ -12,13 +12,14 @@ Each `solutions/<system>/lesson.toml` names its pairs, relative to its folder:
 from __future__ import annotations
 
 import difflib
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from .catalogue import WorkshopError, way_out
+from .catalogue import way_out
+from .tables import ExerciseError, Format, read_tables, texts
 
 FILE = "lesson.toml"
+FORMAT = Format(texts("before", "after", "idea"), texts("site"))
 CONTEXT = 3
 """Lines shown around a change."""
 
@@ -56,7 +57,7 @@ class Lesson:
             return path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             sentence = f"{self._shown(path)} is not there: the lesson {self.name!r}"
-            raise WorkshopError(f"{sentence} in {self.system}/{FILE} names it") from None
+            raise ExerciseError(f"{sentence} in {self.system}/{FILE} names it") from None
 
     def _shown(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
@@ -64,49 +65,43 @@ class Lesson:
 
 def lessons(root: Path, system: str = "*") -> list[Lesson]:
     """Returns the lessons of one system, or by default those of all systems, one system after
-    another. Raises WorkshopError for a lesson.toml with a mistake."""
+    another. Raises ExerciseError for a lesson.toml with a mistake."""
     files = sorted((root / "solutions").glob(f"{system}/{FILE}"))
     return [lesson for file in files for lesson in _lessons_in(file, root)]
 
 
 def find_lessons(root: Path, system: str, site: str | None = None) -> list[Lesson]:
-    """Returns the lessons of a system, or those of one site. Raises WorkshopError for an unknown
+    """Returns the lessons of a system, or those of one site. Raises ExerciseError for an unknown
     system or site, with the likely name or the known ones."""
     everything = lessons(root)
     found = [lesson for lesson in everything if lesson.system == system]
     if not found:
         known = [*dict.fromkeys(lesson.system for lesson in everything)]
         hint = way_out(system, known)
-        raise WorkshopError(f"there is no system {system!r} with a lesson: {hint}")
+        raise ExerciseError(f"there is no system {system!r} with a lesson: {hint}")
     if site is None:
         return found
     of_site = [lesson for lesson in found if lesson.site == site]
     if not of_site:
         sites = [lesson.site for lesson in found if lesson.site]
         hint = way_out(site, sites) if sites else f"`debubble lesson {system}` shows the one it has"
-        raise WorkshopError(f"there is no site of {system} {site!r} with a lesson: {hint}")
+        raise ExerciseError(f"there is no site of {system} {site!r} with a lesson: {hint}")
     return of_site
 
 
 def _lessons_in(file: Path, root: Path) -> list[Lesson]:
-    folder, shown = file.parent, file.relative_to(root)
-    try:
-        pairs = tomllib.loads(file.read_text(encoding="utf-8")).get("pair", [])
-    except tomllib.TOMLDecodeError as error:
-        raise WorkshopError(f"{shown} is not valid TOML: {error}") from error
+    folder, shown = file.parent, file.relative_to(root).as_posix()
+    pairs = read_tables(root, shown, {"pair": FORMAT})["pair"]
     if not pairs:
-        raise WorkshopError(f"{shown} has no [[pair]], the two files whose difference is a lesson")
-    try:
-        return [
-            Lesson(
-                system=folder.name,
-                site=pair.get("site", ""),
-                idea=pair["idea"],
-                before=folder / pair["before"],
-                after=folder / pair["after"],
-                root=root,
-            )
-            for pair in pairs
-        ]
-    except KeyError as error:
-        raise WorkshopError(f"{shown}: a [[pair]] has no {error}") from error
+        raise ExerciseError(f"{shown} has no [[pair]], the two files whose difference is a lesson")
+    return [
+        Lesson(
+            system=folder.name,
+            site=pair.get("site", ""),
+            idea=pair["idea"],
+            before=folder / pair["before"],
+            after=folder / pair["after"],
+            root=root,
+        )
+        for pair in pairs
+    ]

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping
 
 from debubble.progress import ProgressError, ProgressEvent, ProgressFile, Standing
 
-from .catalogue import Kata, WorkshopError
+from .catalogue import Kata
+from .tables import ExerciseError
 from .workspace import Workspace, cannot_write
 
 
 class Progress:
-    """The events in a learner's `progress.jsonl`. Each method raises WorkshopError, and changes
+    """The events in a learner's `progress.jsonl`. Each method raises ExerciseError, and changes
     nothing, if the file can't be read or written."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -28,7 +29,7 @@ class Progress:
         try:
             return self.file.events()
         except ProgressError as error:
-            raise WorkshopError(str(error)) from None
+            raise ExerciseError(str(error)) from None
 
     def standings(self) -> dict[str, Standing]:
         """Returns the learner's standing with each kata, by the kata's name; a kata without events
@@ -36,7 +37,7 @@ class Progress:
         try:
             return self.file.standings()
         except ProgressError as error:
-            raise WorkshopError(str(error)) from None
+            raise ExerciseError(str(error)) from None
 
     def add(self, kind: str, kata: Kata | None = None, **about: object) -> None:
         """Appends one event."""
@@ -51,6 +52,6 @@ class Progress:
                 for kind, kata, about in events
             )
         except ProgressError as error:
-            raise WorkshopError(str(error)) from None
+            raise ExerciseError(str(error)) from None
         except OSError as error:
             raise cannot_write(self.file.shown_path, error) from None

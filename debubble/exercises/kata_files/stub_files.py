@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -9,8 +10,11 @@ from enum import Enum
 from itertools import chain, count
 from pathlib import Path
 
-from .catalogue import Catalogue, Kata, WorkshopError
+from .catalogue import Catalogue, Kata
+from .given import given_text, path_of_given
+from .stub_source import StubError
 from .stubs import generate
+from .tables import ExerciseError
 
 
 class StubState(Enum):
@@ -33,7 +37,7 @@ class StubFiles:
         self.record = catalogue.root / "katas" / "stubs.json"
 
     def state(self, kata: Kata, path: Path | None = None) -> StubState:
-        """Returns the state of the stub, or of a copy of it at `path`. Raises WorkshopError if it
+        """Returns the state of the stub, or of a copy of it at `path`. Raises ExerciseError if it
         can't be read."""
         path = path or kata.stub_path
         try:
@@ -78,15 +82,35 @@ class StubFiles:
             write_whole(path, generate(kata).encode())
         return backup
 
-    def write_all(self) -> list[Kata]:
-        """Writes the stubs that are missing or stale, never an edited one, and returns the katas
-        whose stubs it wrote. Records the tests as they are now as ours."""
-        written = []
+    def stale_given(self) -> dict[Path, str]:
+        """Returns the files given.py that are not as generated, each with its new text. Leaves out
+        a system with a stub that can't be generated. Raises ExerciseError for helpers that
+        conflict."""
+        texts = {}
+        for system in dict.fromkeys(kata.system for kata in self.catalogue.katas):
+            path = path_of_given(self.catalogue.root, system)
+            with contextlib.suppress(StubError):
+                text = given_text(self.catalogue.of_system(system))
+                if text != (path.read_text(encoding="utf-8") if path.is_file() else ""):
+                    texts[path] = text
+        return texts
+
+    def write_all(self) -> list[Path]:
+        """Writes the files given.py, and the stubs that are missing or stale, never an edited one.
+        Returns the paths of the files that it wrote. Records the tests as they are now as ours."""
+        given = self.stale_given()
+        written = [*given]
+        for path, text in given.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if text:
+                write_whole(path, text.encode())
+            else:
+                path.unlink()
         for kata in self.catalogue.katas:
             state = self.state(kata)
             if state in (StubState.MISSING, StubState.STALE):
                 self._write(kata)
-                written.append(kata)
+                written.append(kata.stub_path)
             elif state is StubState.CURRENT:
                 self._remember(kata)
         known = {_key(kata) for kata in self.catalogue.katas}
@@ -123,8 +147,8 @@ def fingerprint_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def unreadable(kata: Kata, path: Path, error: OSError) -> WorkshopError:
-    return WorkshopError(
+def unreadable(kata: Kata, path: Path, error: OSError) -> ExerciseError:
+    return ExerciseError(
         f"{kata.relative(path)} can't be read ({error.strerror or error}): move it away, and "
         f"`debubble reset {kata.name}` brings the exercise back"
     )

@@ -4,10 +4,10 @@ uses."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .stub_source import Definition, Function, Import, SourceModule, names_read, source_module
+from .stub_source import Definition, Import, SourceModule, names_read, source_module
 
 
 class Helper(NamedTuple):
@@ -25,9 +25,12 @@ class Needs(NamedTuple):
     """The helpers by name, each after the helpers that it reads itself."""
 
 
-def needs_of(code: str, modules: Sequence[SourceModule]) -> Needs:
+def needs_of(
+    code: str, modules: Sequence[SourceModule], given: Mapping[str, Import] | None = None
+) -> Needs:
     """Returns what a stub with `code` needs beside it: the imports and definitions of the names
-    that `code` reads and does not define, looked up in each of `modules` in turn."""
+    that `code` reads and does not define, looked up in each of `modules` in turn. Names that are
+    `given` are imported."""
     imports: dict[Import, None] = {}
     helpers: dict[str, Helper] = {}
     own = {node.name for node in ast.parse(code).body if isinstance(node, Definition)}
@@ -36,7 +39,9 @@ def needs_of(code: str, modules: Sequence[SourceModule]) -> Needs:
         for name in names_read(text):
             if name in own or name in helpers:
                 continue
-            found = next((found for m in modules if (found := _found(m, name))), None)
+            found = (given or {}).get(name) or next(
+                (found for m in modules if (found := _found(m, name))), None
+            )
             if isinstance(found, Import):
                 imports[found] = None
             elif found is not None:
@@ -47,38 +52,6 @@ def needs_of(code: str, modules: Sequence[SourceModule]) -> Needs:
 
     need(code, modules)
     return Needs(list(imports), helpers)
-
-
-def read_at_once(code: str, is_lazy: bool) -> set[str]:
-    """Returns the names that must exist when Python executes `code`, not only when a function of it
-    is called: names in decorators, defaults, base classes and statements, and in annotations unless
-    they are lazy."""
-    return {
-        name.id
-        for statement in ast.parse(code).body
-        for part in _evaluated(statement, is_lazy)
-        for name in ast.walk(part)
-        if isinstance(name, ast.Name)
-    }
-
-
-def _evaluated(statement: ast.stmt, is_lazy: bool) -> Iterator[ast.AST]:
-    if isinstance(statement, Function):
-        arguments = statement.args
-        yield from statement.decorator_list
-        yield from [*arguments.defaults, *filter(None, arguments.kw_defaults)]
-        if not is_lazy:
-            every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-            annotations = [argument.annotation for argument in every]
-            yield from filter(None, [*annotations, statement.returns])
-    elif isinstance(statement, ast.ClassDef):
-        yield from [*statement.decorator_list, *statement.bases, *statement.keywords]
-        for inner in statement.body:
-            yield from _evaluated(inner, is_lazy)
-    elif isinstance(statement, ast.AnnAssign) and is_lazy:
-        yield from filter(None, [statement.value])
-    else:
-        yield statement
 
 
 def _found(module: SourceModule, name: str) -> Import | tuple[SourceModule, ast.stmt] | None:

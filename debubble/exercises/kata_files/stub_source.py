@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .catalogue import Target, WorkshopError
+from .catalogue import Target
+from .tables import ExerciseError
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 
 
-class StubError(WorkshopError):
+class StubError(ExerciseError):
     """The error for a stub that can't be made from its solution and `before`."""
 
 
@@ -48,7 +49,7 @@ class SourceModule:
             place = f"{os.path.relpath(path, root)}, line {error.lineno}"
             raise StubError(f"Python cannot read {place}: {error.msg}") from error
         self.statements = {
-            name: statement for statement in self.body for name in _defined_names(statement)
+            name: statement for statement in self.body for name in defined_names(statement)
         }
         self.imports = dict(self._imports())
 
@@ -123,12 +124,12 @@ def names_read(code: str) -> list[str]:
     nodes = list(ast.walk(ast.parse(code)))
     read = [node for node in nodes if isinstance(node, ast.Name)]
     read.sort(key=lambda node: (node.lineno, node.col_offset))
-    defined = {name for statement in ast.parse(code).body for name in _defined_names(statement)}
+    defined = {name for statement in ast.parse(code).body for name in defined_names(statement)}
     names = dict.fromkeys(node.id for node in read)
     return [name for name in names if name not in defined and not hasattr(builtins, name)]
 
 
-def _defined_names(statement: ast.stmt) -> list[str]:
+def defined_names(statement: ast.stmt) -> list[str]:
     if isinstance(statement, Definition):
         return [statement.name]
     if isinstance(statement, ast.Assign):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from .catalogue import Kata
-from .stub_helpers import needs_of, read_at_once
+from .stub_helpers import needs_of
 from .stub_source import (
     Definition,
     Function,
@@ -21,22 +22,31 @@ from .stub_source import (
     StubError,
     first_line,
     last_line,
+    names_read,
     source_module,
 )
 
 WIDTH = 100
 EDIT = "# Yours to edit, from here on."
-GIVEN = "# region Given: what the code above uses. You may change it, and need not."
-"""The comment above the given definitions of a stub. Editors fold such a region away."""
 
 
-def generate(kata: Kata) -> str:
-    """Returns the text of a kata's stub. Raises StubError when solution and before do not fit
-    together.
+@dataclass(frozen=True)
+class Exercise:
+    """The code of a kata that a learner edits, and where the names that it reads come from."""
 
-    The code to edit comes first. Definitions that solution and before share are given: they are in
-    a folded region below, except those that Python needs earlier.
-    """
+    code: str
+    modules: Sequence[SourceModule]
+    """The modules of `before` and the solution, in the order in which a name is looked up."""
+    given: frozenset[str]
+    """The helpers that the solution uses too: a stub imports them, unless they depend on the file
+    that they stand in."""
+    is_lazy: bool
+    """True if annotations are not evaluated."""
+
+
+def exercise_of(kata: Kata) -> Exercise:
+    """Returns the exercise of a kata. Raises StubError when solution and before do not fit
+    together."""
     exercises, answers = [], []
     theirs_then_ours: list[SourceModule] = []
     for solution, before in zip(kata.solution, kata.before, strict=True):
@@ -45,34 +55,41 @@ def generate(kata: Kata) -> str:
         exercises.append(_exercise(ours, theirs, solution.name))
         answers.append(ours.statement_text(ours.definition(solution.name)))
         theirs_then_ours += [theirs, ours]
-    own = "\n\n\n".join(exercises)
-    is_lazy = any(module.has_lazy_annotations for module in theirs_then_ours)
-    needs = needs_of(own, theirs_then_ours)
+    code = "\n\n\n".join(exercises)
+    used = needs_of(code, theirs_then_ours).helpers
     shared = needs_of("\n\n\n".join(answers), theirs_then_ours[1::2]).helpers
+    tied = {"__file__"}
+    for name, helper in used.items():  # each after the helpers that it reads
+        if tied & {*names_read(helper.text)}:
+            tied.add(name)
+    is_lazy = any(module.has_lazy_annotations for module in theirs_then_ours)
+    given = frozenset(used.keys() & shared.keys() - tied)
+    return Exercise(code, theirs_then_ours, given, is_lazy)
+
+
+def generate(kata: Kata) -> str:
+    """Returns the text of a kata's stub. Raises StubError when solution and before do not fit
+    together."""
+    exercise = exercise_of(kata)
+    given = {name: Import(given_module(kata.system), name) for name in exercise.given}
+    needs = needs_of(exercise.code, exercise.modules, given)
     constants = [helper.text for helper in needs.helpers.values() if not helper.is_definition]
-    used = {name: helper.text for name, helper in needs.helpers.items() if helper.is_definition}
-    to_edit = [*(text for name, text in used.items() if name not in shared), own]
-    given = {name: text for name, text in used.items() if name in shared}
-    first = _needed_at_once([*constants, *to_edit], given, is_lazy)
-    below = [text for name, text in given.items() if name not in first]
+    helpers = [helper.text for helper in needs.helpers.values() if helper.is_definition]
+    first, *others = [*helpers, exercise.code]
+    top = head(_docstring(kata), exercise.is_lazy, needs.imports, constants)
+    return "\n\n\n".join([top, f"{EDIT}\n{first}", *others]) + "\n"
+
+
+def given_module(system: str) -> str:
+    """Returns the name of the module from which a system's stubs import what they are given."""
+    return f"katas.{system}.given"
+
+
+def head(docstring: str, is_lazy: bool, imports: Sequence[Import], constants: Sequence[str]) -> str:
+    """Returns the beginning of a generated module, down to its constants."""
     future = "from __future__ import annotations" if is_lazy else ""
-    top = [_docstring(kata), future, _import_block(needs.imports), "\n".join(constants)]
-    parts = ["\n\n".join(filter(None, top)), *(given[name] for name in given if name in first)]
-    parts += [f"{EDIT}\n{to_edit[0]}", *to_edit[1:]]
-    if below:
-        parts += [GIVEN, *below, "# endregion"]
-    return "\n\n\n".join(parts) + "\n"
-
-
-def _needed_at_once(code: Sequence[str], given: Mapping[str, str], is_lazy: bool) -> set[str]:
-    """Returns the names of `given` that must be defined before Python executes `code`."""
-    first: set[str] = set()
-    to_see = [*code]
-    while to_see:
-        new = read_at_once(to_see.pop(), is_lazy) & (given.keys() - first)
-        first |= new
-        to_see += [given[name] for name in new]
-    return first
+    parts = [docstring, future, import_block(imports), "\n".join(constants)]
+    return "\n\n".join(filter(None, parts))
 
 
 def _docstring(kata: Kata) -> str:
@@ -172,19 +189,19 @@ def _methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
     return {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
 
 
-def _import_block(imports: list[Import]) -> str:
+def import_block(imports: Sequence[Import]) -> str:
     """Returns the lines of these imports, sorted as ruff sorts: standard library, other packages,
     our own."""
     groups: dict[int, dict[str, list[Import]]] = {}
     for item in imports:
         root = item.module.partition(".")[0]
-        group = 0 if root in sys.stdlib_module_names else 2 if root == "debubble" else 1
+        group = 0 if root in sys.stdlib_module_names else 2 if root in ("debubble", "katas") else 1
         kind = item.module if item.name else ""
         groups.setdefault(group, {}).setdefault(kind, []).append(item)
     blocks = []
     for _, kinds in sorted(groups.items()):
         plain = sorted(_import_line(item) for item in kinds.pop("", []))
-        lines = [_from_line(module, kinds[module]) for module in sorted(kinds)]
+        lines = [from_line(module, kinds[module]) for module in sorted(kinds)]
         blocks.append("\n".join([*plain, *lines]))
     return "\n\n".join(blocks)
 
@@ -193,7 +210,7 @@ def _import_line(item: Import) -> str:
     return f"import {item.module}" + (f" as {item.alias}" if item.alias else "")
 
 
-def _from_line(module: str, items: list[Import]) -> str:
+def from_line(module: str, items: list[Import]) -> str:
     items = sorted(items, key=lambda item: (_rank(item.name), item.name))
     names = [item.name + (f" as {item.alias}" if item.alias else "") for item in items]
     line = f"from {module} import {', '.join(names)}"

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from debubble.progress import NAME
 
-from .catalogue import Catalogue, Kata, WorkshopError, way_out
+from .catalogue import Catalogue, Kata, way_out
 from .stub_files import StubFiles, StubState, write_whole
 from .stubs import generate
+from .tables import ExerciseError
 
 MOST_COMMITS = 50
 VARIABLE = "DEBUBBLE_WORKSPACE"
@@ -61,7 +62,7 @@ class Workspace:
         """Makes the learner's copy of a kata, with all edits of the stub, and returns True; returns
         False if there is a copy.
 
-        Raises WorkshopError if a file can't be written or the stub can't be read.
+        Raises ExerciseError if a file can't be written or the stub can't be read.
         """
         if self.has_copy(kata):
             return False
@@ -133,8 +134,8 @@ class Workspace:
                     )
 
 
-def cannot_write(path: str, error: OSError) -> WorkshopError:
-    return WorkshopError(
+def cannot_write(path: str, error: OSError) -> ExerciseError:
+    return ExerciseError(
         f"{path} can't be written ({error.strerror or error}): make room there, or name another "
         f"folder by {VARIABLE}"
     )

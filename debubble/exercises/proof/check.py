@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..kata_files.attempts import WrongAttempt, wrong_attempts
-from ..kata_files.catalogue import Catalogue, Kata, WorkshopError
+from ..kata_files.catalogue import Catalogue, Kata
 from ..kata_files.stray_files import stray_files
 from ..kata_files.stub_files import StubFiles, StubState
 from ..kata_files.stubs import generate
+from ..kata_files.tables import ExerciseError
 from ..running.under_test import Implementation, attempt, solution
 from .trials import CannotRun, Trial
 from .trials_side_by_side import run_side_by_side
@@ -52,6 +53,9 @@ def check(
         return [Verdict("", "catalogue", f"{catalogue.file} lists no kata: nothing was proved")]
     katas = catalogue.katas if katas is None else katas
     strays = [Verdict("", "files", problem) for problem in stray_files(catalogue)]
+    for path in StubFiles(catalogue).stale_given():
+        place = path.relative_to(catalogue.root)
+        strays.append(Verdict("", "given", f"{place} is not as generated: {REWRITE}"))
     with tempfile.TemporaryDirectory() as folder:
         plans = [_plan(catalogue, kata, device, pristine, Path(folder)) for kata in katas]
         verdicts = strays + [verdict for plan in plans for verdict in plan.verdicts]
@@ -80,7 +84,7 @@ def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder:
     with _noting(plan, "wrong attempts"):
         found = wrong_attempts(kata)
         if len(found) < FEWEST_ATTEMPTS:
-            raise WorkshopError(
+            raise ExerciseError(
                 f"{kata.relative(kata.attempts_folder)} has {len(found)} wrong attempts: "
                 f"{FEWEST_ATTEMPTS} to 6 plausible ones show that the tests can tell them apart"
             )
@@ -98,11 +102,11 @@ def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder:
 
 @contextlib.contextmanager
 def _noting(plan: Plan, subject: str) -> Iterator[None]:
-    """Adds a WorkshopError in the block to the plan as a verdict on `subject`, so that the other
+    """Adds an ExerciseError in the block to the plan as a verdict on `subject`, so that the other
     katas are still checked."""
     try:
         yield
-    except WorkshopError as error:
+    except ExerciseError as error:
         plan.verdicts.append(Verdict(plan.kata.name, subject, str(error)))
 
 

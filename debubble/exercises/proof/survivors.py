@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..kata_files.catalogue import Catalogue, Kata, WorkshopError
+from ..kata_files.catalogue import Catalogue, Kata
 from ..kata_files.changed_solution import solution_module
+from ..kata_files.tables import Format, read_tables, texts
 from ..running.under_test import Implementation
 from .mutants import Mutant, mutants_of
 from .trials import CannotRun
-from .trials_client import TrialsProcesses
+from .trials_apart import TrialsProcesses
 
 SECONDS = 8.0
 """Seconds of CPU time that a test may take on a mutant, which often never ends by itself."""
-REASONS = Path("tests", "wrong_attempts", "surviving_mutants.toml")
+REASONS = "tests/wrong_attempts/surviving_mutants.toml"
 """The file of mutants that pass, each with its kata, line, edit and the reason: `equivalent` ones
 do the same as the solution, and those under `may_pass` do something else. It also names definitions
 that a kata leaves open, in which nothing is mutated."""
 MOST_SURVIVE = 0.03
 """The largest allowed share of passing mutants among those that do something else."""
-
+_MUTANT = Format(texts("kata", "line", "edit", "reason"))
+FORMATS = {
+    "left_open": Format({**texts("kata", "reason"), "names": (list,)}),
+    "equivalent": _MUTANT,
+    "may_pass": _MUTANT,
+}
 
 Key = tuple[str, str, str]
 """A mutant in `surviving_mutants.toml`: the kata's name, the source of the line, and the edit in
@@ -148,25 +153,15 @@ def share_that_may_pass(catalogue: Catalogue) -> float:
 
 
 def _reasons(catalogue: Catalogue) -> dict[Key, Reason]:
+    tables = read_tables(catalogue.root, REASONS, FORMATS)
     return {
         (it["kata"], it["line"], it["edit"]): Reason(it["reason"], table == "equivalent")
         for table in ("equivalent", "may_pass")
-        for it in _entries(catalogue, table, {"kata", "line", "edit", "reason"})
+        for it in tables[table]
     }
 
 
 def _left_open(catalogue: Catalogue) -> dict[str, list[str]]:
     """Returns the names of the definitions in which nothing is mutated, by the kata's name."""
-    entries = _entries(catalogue, "left_open", {"kata", "names", "reason"})
+    entries = read_tables(catalogue.root, REASONS, FORMATS)["left_open"]
     return {it["kata"]: it["names"] for it in entries}
-
-
-def _entries(catalogue: Catalogue, table: str, keys: set[str]) -> list[dict[str, Any]]:
-    file = catalogue.root / REASONS
-    if not file.is_file():
-        return []
-    entries = tomllib.loads(file.read_text(encoding="utf-8")).get(table, [])
-    for entry in entries:
-        if {*entry} != keys:
-            raise WorkshopError(f"{REASONS} needs {', '.join(sorted(keys))}: not {entry}")
-    return entries

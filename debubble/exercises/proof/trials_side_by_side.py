@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from ..running.under_test import Implementation
 from .trials import CannotRun, Trial, run_trials
-from .trials_client import TrialsProcesses
+from .trials_apart import TrialsProcesses
 
 MOST_PROCESSES = 4
 """The most processes at once. Each loads torch, and takes some 400 MB."""

@@ -23,9 +23,9 @@ import pytest
 from debubble.private.pytest import setup_state_of
 
 from .failure_text import end_text
-from .processes.client import OtherProcess
 from .processes.forked import THEIRS, ForkedProcess, prepare
 from .processes.messages import Ended
+from .processes.one_by_one import OtherProcess
 from .under_test import Implementation, chosen_device
 
 MARKER = "own_process"

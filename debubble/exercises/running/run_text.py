@@ -14,8 +14,8 @@ import pytest
 from debubble.private.pytest import leave_out_of_the_summary
 from debubble.progress import Standing
 
-from ..kata_files.catalogue import WorkshopError
 from ..kata_files.progress import Progress
+from ..kata_files.tables import ExerciseError
 from ..kata_files.workspace import Workspace
 from .time_limit import can_interrupt
 from .under_test import chosen_accelerator, chosen_device
@@ -109,7 +109,7 @@ def write_scoreboard(
             attempts = [*_attempts(katas, course, chosen_device(reporter.config))]
             if attempts:
                 progress.add_all(attempts)
-        except WorkshopError as error:
+        except ExerciseError as error:
             remarks.append(f"This run is not recorded: {error}")
     passed = [kata for kata, score in katas.items() if score.solved]
     now = [kata for kata in passed if course.is_tested_whole(kata, katas[kata].tests)]

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import debubble
 from debubble.accelerator.choice import resolve
 
-from ..kata_files.catalogue import Kata, WorkshopError
+from ..kata_files.catalogue import Kata
 from ..kata_files.changed_solution import Code, code_of_attempt, package_of, solution_module
+from ..kata_files.tables import ExerciseError
 from ..kata_files.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def _run_file(implementation: Implementation) -> ModuleType:
     test sets must not help the next. Raises LoadError if the code can't be read or raises an
     error."""
     kata, path = implementation.kata, implementation.path
+    _make_importable(kata.root)
     package, parts = _compiled(implementation)
     module = ModuleType(f"kata_{kata.system}_{path.stem}")
     module.__file__ = str(path)
@@ -166,7 +168,7 @@ def _compiled(implementation: Implementation) -> tuple[str, list[CodeType]]:
             f"{implementation.shown_path} is not there.\n"
             f"`debubble reset {implementation.kata.name}` brings the exercise back."
         ) from None
-    except WorkshopError as error:
+    except ExerciseError as error:
         raise LoadError(str(error)) from None
     except OSError as error:
         raise LoadError(
@@ -190,15 +192,13 @@ def _code(implementation: Implementation) -> Code:
     of the solution; any other file is complete."""
     kata, path = implementation.kata, implementation.path
     if path.parent in (kata.attempts_folder.resolve(), kata.variants_folder.resolve()):
-        _make_importable(kata.root)
         return code_of_attempt(kata, path)
     if path.suffix != ".py":
-        raise WorkshopError(
+        raise ExerciseError(
             f"{implementation.shown_path} is no Python file: give one whose name ends with .py"
         )
     text = importlib.util.decode_source(path.read_bytes())
     if implementation.origin == "mutant":
-        _make_importable(kata.root)
         return Code(package_of(solution_module(kata)), [(str(path), text)])
     if implementation.origin == "learner":
         _refuse_our_solution(text, implementation)
@@ -206,7 +206,7 @@ def _code(implementation: Implementation) -> Code:
 
 
 def _refuse_our_solution(text: str, implementation: Implementation) -> None:
-    """Raises WorkshopError for code that takes its answer from the workbook's `solutions`."""
+    """Raises ExerciseError for code that takes its answer from the workbook's `solutions`."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             takes = any(alias.name.split(".")[0] == "solutions" for alias in node.names)
@@ -217,7 +217,7 @@ def _refuse_our_solution(text: str, implementation: Implementation) -> None:
         else:
             continue
         if takes:
-            raise WorkshopError(
+            raise ExerciseError(
                 f"{implementation.shown_path}, line {node.lineno} takes our solution:\n\n"
                 f"    {_lines(text)[node.lineno - 1].strip()}\n\n"
                 "The exercise is to write it yourself. `debubble hint "

@@ -61,6 +61,11 @@ def _is_seen_into(found: object, module: ModuleType) -> bool:
     if isinstance(found, FunctionType):
         return found.__globals__ is vars(module)
     if isinstance(found, type):
-        return found.__module__ == module.__name__
-    own = type(found).__module__ == module.__name__
+        return _is_own(found, module)
+    own = _is_own(type(found), module)
     return own or type(found) in CONTAINERS or isinstance(found, CACHE)
+
+
+def _is_own(found: type, module: ModuleType) -> bool:
+    """True for a class of the module, or of the given.py that it imports."""
+    return found.__module__ == module.__name__ or found.__module__.endswith(".given")

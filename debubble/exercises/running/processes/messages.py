@@ -8,16 +8,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Setting(NamedTuple):
-    """The settings that pytest in the other process starts with, so that it collects the same
-    items."""
-
-    device: str
-    arguments: list[str]
-    options: dict[str, object]
-    plugins: Sequence[object]
-
-
 class TestRequest(NamedTuple):
     nodeid: str
     seconds: float

@@ -1,15 +1,17 @@
-"""The client of the other process, used by the pytest that needs it."""
+"""Runs single tests in forks of another interpreter, which has collected the same tests.
+
+That interpreter never touches CUDA itself, so each of its forks can use CUDA. On sim each test has
+its own fork, since a stray write into one process's memory would harm the next test. On CUDA, where
+a process takes a second to start, one fork serves until a test fails: then its context may be
+spoiled.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
-import sys
+import functools
 import tempfile
-from collections.abc import Iterator, Sequence
-from multiprocessing import Pipe
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -18,18 +20,15 @@ from debubble.accelerator.choice import VARIABLE
 
 from ..time_limit import far_limit
 from ..under_test import Implementations, chosen_device
-from .environment import process_environment
-from .forked import TO_SET_UP
-from .messages import Done, Ended, Setting, TestRequest
+from .forked import TO_SET_UP, ForkedProcess, prepare
+from .interpreter import Interpreter
+from .messages import Done, Ended, TestRequest
 
-SERVER = "debubble.exercises.running.processes.server"
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
 """Options of pytest that decide how a test runs and how its failure reads: the other process gets
 them too."""
 TO_START = 60.0
 """Seconds that the process may take to start, beyond those of its first test."""
-PATIENCE = 2.0
-"""Seconds that the process may take to end by itself before it is killed."""
 
 
 class OtherProcess:
@@ -39,20 +38,17 @@ class OtherProcess:
     def __init__(self, config: pytest.Config, files: Sequence[Path]) -> None:
         device = chosen_device(config)
         self.folder = tempfile.TemporaryDirectory()
-        self.connection, other = Pipe()
-        with other:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", SERVER, str(other.fileno())],
-                env=_environment(device),
-                pass_fds=[other.fileno()],
-                process_group=0,
-            )
         arguments = [*map(str, files), *_arguments(config), "--device", device]
         arguments += [f"--basetemp={self.folder.name}/tests"]
         options = {name: value for name, value in vars(config.option).items() if name in OPTIONS}
         plugins = config.pluginmanager.get_plugins()
         trials = [found for found in plugins if isinstance(found, Implementations)]
-        self.connection.send(Setting(device, arguments, options, trials))
+        # PyTorch counts GPUs through NVML: by default it calls CUDA for that, and no fork of a
+        # process that has called CUDA can use it.
+        environment = {VARIABLE: device, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+        serve = functools.partial(_serve, device, arguments, options, trials)
+        self.interpreter = Interpreter(serve, **environment)
+        self.connection = self.interpreter.connection
 
     def run(self, nodeid: str, seconds: float) -> Iterator[pytest.TestReport | Ended]:
         """Runs a test in a fork of the other process, and yields its reports. Ended is the last
@@ -80,24 +76,54 @@ class OtherProcess:
         return self.connection.recv()
 
     def stop(self) -> None:
-        """Ends the other process: closes the connection, at which the process ends by itself, and
-        kills it if a test hangs."""
-        self.connection.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(PATIENCE)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.interpreter.close()
         self.folder.cleanup()
 
 
-def _environment(device: str) -> dict[str, str]:
-    """Returns the environment of the other process. It has PyTorch count GPUs through NVML: by
-    default PyTorch calls CUDA for that, and no fork of a process that has called CUDA can use
-    it."""
-    own = {VARIABLE: device, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
-    everything = process_environment(**own)
-    return {name: text for name, text in everything.items() if name != "PYTEST_ADDOPTS"}
+def _serve(
+    device: str,
+    arguments: Sequence[str],
+    options: Mapping[str, object],
+    plugins: Sequence[object],
+    connection: Connection,
+) -> None:
+    """Collects the same tests in the other interpreter, and runs those that the connection
+    requests, until it is closed."""
+    prepare(device)
+    pytest.main([*arguments], plugins=[_Server(connection, device, options), *plugins])
+
+
+class _Server:
+    """A pytest plugin that runs the tests that the connection asks for, in forks of this process,
+    in place of all collected tests."""
+
+    def __init__(self, connection: Connection, device: str, options: Mapping[str, object]) -> None:
+        self.connection = connection
+        self.on_sim = device == "sim"
+        self.options = options
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        vars(config.option).update(self.options)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        fork: ForkedProcess | None = None
+        try:
+            while True:
+                request: TestRequest = self.connection.recv()
+                fork = fork or ForkedProcess(session, self.on_sim)
+                failed = False
+                for message in fork.run(*request):
+                    self.connection.send(message)
+                    failed = failed or isinstance(message, Ended) or message.failed
+                self.connection.send(Done())
+                if self.on_sim or failed:
+                    fork.stop()
+                    fork = None
+        except (EOFError, ConnectionError):  # The parent closed the connection: stop.
+            if fork is not None:
+                fork.stop()
+        return True
 
 
 def _arguments(config: pytest.Config) -> list[str]:
@@ -106,6 +132,7 @@ def _arguments(config: pytest.Config) -> list[str]:
     arguments = ["--rootdir", str(config.rootpath), "--override-ini", "addopts="]
     if config.inipath is not None:
         arguments += ["-c", str(config.inipath)]
+    arguments += ["-p", "debubble.exercises.plugin"]
     arguments += ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:nbval"]
     arguments += ["-p", "no:hypothesispytest"]
     arguments += [f"--capture={config.getoption('capture')}"]
