@@ -85,12 +85,12 @@ def _files(catalogue: Catalogue, name: str, system: str) -> dict[Path, str]:
 def _copies(example: Kata, name: str, system: str) -> Iterator[tuple[Path, str]]:
     """Yields the path of each file of the new kata, and the text of the example's file."""
     root = example.root
-    for target, folder in zip((example.solution[0], example.before[0]), FOLDERS, strict=True):
-        yield root / "solutions" / system / folder / f"{name}.py", _module(target, root)
+    for module, folder in zip((example.solution[0], example.before[0]), FOLDERS, strict=True):
+        yield root / "solutions" / system / folder / f"{name}.py", _module(module, root)
     yield root / "katas" / system / f"test_{name}.py", example.test_path.read_text(encoding="utf-8")
-    for folder in (example.attempts_folder, example.variants_folder):
-        for path in sorted(folder.glob("*.*")):
-            copy = folder.parents[1] / system / name / path.name
+    for beside in (example.attempts_folder, example.variants_folder):
+        for path in sorted(beside.glob("*.*")):
+            copy = beside.parents[1] / system / name / path.name
             yield copy, path.read_text(encoding="utf-8")
 
 

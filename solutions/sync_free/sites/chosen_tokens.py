@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from solutions.common.packed_upload import DeviceArrays, Planned, upload_and_apply
+from solutions.common.packed_upload import DeviceArrays, HostArrays, Planned, upload_and_apply
 
 from ..checks.requests import ChosenTokens, check_all_requested
 
@@ -48,5 +48,9 @@ def plan_chosen_tokens(
         ids[:, 0] = sampled
         return ChosenTokens(ids, on_device["counts"])
 
-    arrays = {"places": np.array(places, np.int64), "asked": np.array(asked, np.int32)}
-    return Planned(arrays | {"counts": counts}, apply)
+    arrays: HostArrays = {
+        "places": np.array(places, np.int64),
+        "asked": np.array(asked, np.int32),
+        "counts": counts,
+    }
+    return Planned(arrays, apply)

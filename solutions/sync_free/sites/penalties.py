@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from solutions.common.packed_upload import DeviceArrays, Planned, upload_and_apply
+from solutions.common.packed_upload import DeviceArrays, HostArrays, Planned, upload_and_apply
 
 from ..checks.rows import Integers, check_counted
 from ..kernels.penalties import check_tables, count_tokens
@@ -50,15 +50,17 @@ def plan_bincount(
     """Plans the upload of rows and lengths, for a table of tokens [max_reqs, max_len]."""
     check_counted(req_indices, prompt_lens, prefill_lens, max_reqs, max_len)
     longest = max(map(int, prefill_lens), default=0)
-    arrays = {
+    arrays: HostArrays = {
         "rows": np.asarray(req_indices, np.int64),
         "prompt_lens": np.asarray(prompt_lens, np.int32),
         "prefill_lens": np.asarray(prefill_lens, np.int32),
     }
 
-    def apply(on_device: DeviceArrays, all_token_ids: torch.Tensor, *tables: torch.Tensor) -> None:
-        for table in tables:
+    def apply(
+        on_device: DeviceArrays, tokens: torch.Tensor, mask: torch.Tensor, counts: torch.Tensor
+    ) -> None:
+        for table in (mask, counts):
             table.index_fill_(0, on_device["rows"], 0)
-        count_tokens(on_device, all_token_ids, *tables, max_prefill_len=longest)
+        count_tokens(on_device, tokens, mask, counts, max_prefill_len=longest)
 
     return Planned(arrays, apply)
