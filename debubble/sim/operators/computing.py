@@ -242,7 +242,14 @@ class Computation:
         return [whole] if effects is ONE_KERNEL else effects.actions(whole)
 
     def _written(self, args: tuple, kwargs: dict) -> list[SimTensor]:
-        return [t for t in self._all_written(args, kwargs) if isinstance(t, SimTensor)]
+        written: list[SimTensor] = []
+        for position, name in self.written_arguments:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            if isinstance(value, SimTensor):  # As it mostly is.
+                written.append(value)
+            else:
+                written += [t for t in flat_tensors(value) if isinstance(t, SimTensor)]
+        return written
 
     def _all_written(self, args: tuple, kwargs: dict) -> Iterator[torch.Tensor]:
         for position, name in self.written_arguments:
