@@ -68,7 +68,7 @@ THIN = r"nn/functional\.py|utils/tensorboard/"
 ACCELERATE_MOVES = r"accelerate/utils/operations\.py:\d+: .*tensor\.to\(device"
 MASKS = r"transformers/(masking_utils|modeling_attn_mask_utils)\.py"
 BINCOUNT = r"torchmetrics/utilities/data\.py:\d+: .*bincount"
-MOVES = r"nn/modules/module\.py:\d+: .*\bt\.to\(|nn/modules/module\.py:\d+: .*\bt\.cuda\("
+MOVES = r"nn/modules/module\.py:\d+: .*\bt\.(to|cuda)\("
 COLLECTS = r"\.(append|extend)\(|\+= \["
 
 SETUP = (
@@ -157,12 +157,6 @@ INSIDE_PYTORCH = (
         "whether it may stop",
         TO_THE_HOST,
         through=r"transformers/generation/.*(stopping_criteria|unfinished_sequences)",
-    ),
-    Remedy(
-        "generate for several prompts at once, or leave it: beam search reads after each token "
-        "whether it may stop",
-        TO_THE_HOST,
-        inside=r"transformers/generation/utils\.py:\d+: .*beam",
     ),
     Remedy(
         "leave it, or write the sampling loop yourself: the U-Net gets timesteps that were moved "
