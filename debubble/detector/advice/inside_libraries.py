@@ -27,12 +27,6 @@ INSIDE_PYTORCH = (
         through=r"transformers/generation/.*(stopping_criteria|unfinished_sequences)",
     ),
     Remedy(
-        "generate for several prompts at once, or leave it: beam search reads after each token "
-        "whether it may stop",
-        TO_THE_HOST,
-        inside=r"transformers/generation/utils\.py:\d+: .*beam",
-    ),
-    Remedy(
         "leave it, or write the sampling loop yourself: the U-Net gets timesteps that were moved "
         "once, the scheduler those of the host",
         UPLOADS,

@@ -46,7 +46,8 @@ OF_OPERATORS = (
         ".sum() of n possible values, every n steps; else sort and compare neighbours, which keeps "
         "the size, or find them on the host, if it made them",
         COUNTS,
-        operator=r"_unique2",
+        call=r"unique",
+        reads=r"\bunique\((?!.*\bdim\b)",
     ),
     Remedy(
         "find the unique values on the host, if it made them, or sort and compare neighbours: that "

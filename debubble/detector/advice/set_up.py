@@ -8,7 +8,7 @@ SAVES = (
     r"\b(state_dict\(\)|torch\.save|save_pretrained|savez?\(|pickle\.dumps?|save_file|save_model"
     r"|save_checkpoint)"
 )
-MOVES = r"nn/modules/module\.py:\d+: .*\bt\.to\(|nn/modules/module\.py:\d+: .*\bt\.cuda\("
+MOVES = r"nn/modules/module\.py:\d+: .*\bt\.(to|cuda)\("
 
 OF_SETUP = (
     Remedy(

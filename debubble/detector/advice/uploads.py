@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from .remedy import TO_THE_HOST, UPLOADS, Remedy
 
+INDEX_OF_THE_FORWARD_PASS = (
+    "make the index of the forward pass on the device (torch.arange(n, device=x.device)), or "
+    "upload it once: the gradient of x[index] uploads an index of the host again"
+)
 COPIES = r"(to|cuda|copy_|_to_copy|type|float|half|double|long|int|bool)\b.*"
 """A pattern for calls that copy between host and device."""
 PINNED = "pin the source (pin_memory(), DataLoader(pin_memory=True))"
@@ -18,11 +22,11 @@ OF_UPLOADS = (
         form="in forward",
     ),
     Remedy(
-        "make the index of the forward pass on the device (torch.arange(n, device=x.device)), or "
-        "upload it once: the gradient of x[index] uploads an index of the host again",
+        INDEX_OF_THE_FORWARD_PASS,
         UPLOADS,
         call=r"_?index_put_?(_impl_)?",
     ),
+    Remedy(INDEX_OF_THE_FORWARD_PASS, UPLOADS, reads=r"\bbackward\(|\bautograd\.grad\("),
     Remedy(
         "torch.stack([...]): it puts the values together on the device",
         (*UPLOADS, *TO_THE_HOST),

@@ -232,10 +232,10 @@ class Block:
             IN_USE.release(self.counted)
         for watcher in self.watchers or ():
             watcher.freed()
-        self.leave()
+        self.release()
 
-    def leave(self) -> None:
-        """Offers the block's memory to later allocations, whose first uses may come too early."""
+    def release(self) -> None:
+        """Lets later allocations get the block's memory, even if streams still use it."""
         if self.leaves is not None:
             own = [a for a in (self.last_read, self.last_write) if a and a.stream == self.owner]
             start, end = self.span()
@@ -294,7 +294,7 @@ class Storage(torch.UntypedStorage):
     def resize_(self, size: int) -> None:
         block = self.block()
         if block is not None and size != self.nbytes():
-            block.leave()
+            block.release()
             block.elsewhere = None
             block.forget_accesses()
             if IN_USE.is_counted:

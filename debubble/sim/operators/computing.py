@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -250,10 +250,15 @@ class Computation:
     def _written(self, args: tuple, kwargs: dict) -> list[SimTensor]:
         return [t for t in self._all_written(args, kwargs) if isinstance(t, SimTensor)]
 
-    def _all_written(self, args: tuple, kwargs: dict) -> Iterator[torch.Tensor]:
+    def _all_written(self, args: tuple, kwargs: dict) -> list[torch.Tensor]:
+        written: list[torch.Tensor] = []
         for position, name in self.written_arguments:
             value = args[position] if position < len(args) else kwargs.get(name)
-            yield from flat_tensors(value)
+            if isinstance(value, torch.Tensor):
+                written.append(value)
+            else:
+                written += flat_tensors(value)
+        return written
 
     def _expect_one_device(self, inputs: list[torch.Tensor]) -> None:
         """Raises RuntimeError if one of these tensors is on the CPU, unless it has no dimensions,
