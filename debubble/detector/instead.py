@@ -69,6 +69,10 @@ ACCELERATE_MOVES = r"accelerate/utils/operations\.py:\d+: .*tensor\.to\(device"
 MASKS = r"transformers/(masking_utils|modeling_attn_mask_utils)\.py"
 BINCOUNT = r"torchmetrics/utilities/data\.py:\d+: .*bincount"
 MOVES = r"nn/modules/module\.py:\d+: .*\bt\.(to|cuda)\("
+INDEX_OF_THE_FORWARD_PASS = (
+    "make the index of the forward pass on the device (torch.arange(n, device=x.device)), or "
+    "upload it once: the gradient of x[index] uploads an index of the host again"
+)
 COLLECTS = r"\.(append|extend)\(|\+= \["
 
 SETUP = (
@@ -352,11 +356,11 @@ OF_UPLOADS = (
         form="in forward",
     ),
     Remedy(
-        "make the index of the forward pass on the device (torch.arange(n, device=x.device)), or "
-        "upload it once: the gradient of x[index] uploads an index of the host again",
+        INDEX_OF_THE_FORWARD_PASS,
         UPLOADS,
         call=r"_?index_put_?(_impl_)?",
     ),
+    Remedy(INDEX_OF_THE_FORWARD_PASS, UPLOADS, reads=r"\bbackward\(|\bautograd\.grad\("),
     Remedy(
         "torch.stack([...]): it puts the values together on the device",
         (*UPLOADS, *TO_THE_HOST),
@@ -588,7 +592,8 @@ OF_OPERATORS = (
         ".sum() of n possible values, every n steps; else sort and compare neighbours, which keeps "
         "the size, or find them on the host, if it made them",
         COUNTS,
-        operator=r"_unique2",
+        call=r"unique",
+        reads=r"\bunique\((?!.*\bdim\b)",
     ),
     Remedy(
         "find the unique values on the host, if it made them, or sort and compare neighbours: that "
