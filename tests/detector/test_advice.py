@@ -130,6 +130,18 @@ def test_a_wait_of_a_library_is_called_that_and_gets_no_advice_by_its_words():
     assert "a picture" in instead_of("download", "cpu", "copy_", saving)
 
 
+@pytest.mark.parametrize(
+    ("code", "waits", "instead"),
+    [
+        ("y.sum().backward()", ("pageable_upload", None, "copy_"), "make the index of the forward"),
+        ("ids = torch.unique(ids)", ("value", "unique", "_local_scalar_dense"), "to count them"),
+        ("n = ids.unique(dim=0)", ("value", "unique", "_local_scalar_dense"), "find the unique"),
+    ],
+)
+def test_the_names_that_an_nvidia_gpu_gives_get_the_same_advice(code, waits, instead):
+    assert instead_of(*waits, SourceLine("train.py", 3, "<module>", code)).startswith(instead)
+
+
 def test_one_wait_of_a_run_without_loops_is_called_rare_in_a_librarys_line_alone():
     def said(file):
         inside = SourceLine(file, 7, "f", "if x.any():")
