@@ -6,16 +6,18 @@ import json
 import os
 import warnings
 from collections import defaultdict
+from unittest.mock import patch
 
 os.environ.setdefault("DEBUBBLE_DEVICE", "sim")
 
 import debubble
 
-from .accepted import LIST, UNCHECKED
+from .accepted import BY_OTHERS, LIST, UNCHECKED
 from .all_calls import all_calls
 from .search import outcomes_of
 
 
+@patch("debubble.sim.kernels.launches.guarded", lambda call, tensors, name: set())
 def main() -> None:
     warnings.simplefilter("ignore")
     accelerator = debubble.accelerator()
@@ -26,7 +28,7 @@ def main() -> None:
             continue
         for outcome in outcomes_of(call, accelerator):
             cases += 1
-            if outcome.problem:
+            if outcome.problem and outcome.id not in BY_OTHERS:
                 print(f"{outcome.id}: {outcome.problem}: {outcome.sentence}")
             elif outcome.accepted:
                 found[outcome.kind].append(f"{outcome.call}({outcome.parameter})")

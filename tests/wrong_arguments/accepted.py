@@ -13,6 +13,7 @@ STRIDES = "it is read by its strides"
 CONVERTED = "its numbers are converted, and none is lost"
 OTHER_SIZE = "of that size it is another batch, pool or table, as right as the first"
 NUMBER = "it is a number that this argument may have"
+NO_NUMBER = "a factor: the result is inf or nan, as by PyTorch"
 EMPTY = "there is nothing to do, or nothing that anybody asks for"
 UNREAD = "only its device or its length is looked at"
 BECAUSE = {
@@ -33,6 +34,8 @@ BECAUSE = {
     "backwards": "the same numbers, in another order",
     "beyond int32": NUMBER,
     "beyond int64": NUMBER,
+    "inf": NO_NUMBER,
+    "nan": NO_NUMBER,
     "negative": NUMBER,
     "very negative": NUMBER,
     "with a negative in it": NUMBER,
@@ -60,7 +63,9 @@ BY_OTHERS = {
     "PagedRequests(seed: very negative)": "numpy's own sentence",
     "swap_blocks_batch(min_n: beyond int32)": "so it is a DMA batch, which names the stream",
     "range_tensors_by_micro_batch(batches: one more)": "it says how many rows are too many",
+    "swap_blocks_batch(min_n: beyond int64)": "so it is a DMA batch, which names the stream",
     "prepare_chunk_tables_on_device(num_tokens: beyond int32)": "it says what such tables need",
+    "prepare_chunk_tables_on_device(num_tokens: beyond int64)": "it says what such tables need",
     "update_ngram_gpu_tensors_incremental(prev_req_id_to_row: an empty dict)": (
         "it names the request that the map lacks"
     ),
