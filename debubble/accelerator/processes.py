@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.context
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from ..sim.as_cuda.replacing import replaced
 from ..sim.tensor import SimTensor
 
 AsCuda = Callable[[], AbstractContextManager[None]]
+FORKED = getattr(multiprocessing.context, "ForkProcess", ())
+"""The class of processes that are always forked, which Windows lacks."""
 UNSEEN = (
     "a process that the program starts runs on a sim of its own: its waits are not in this report"
 )
@@ -57,6 +60,12 @@ def _run(as_cuda: AsCuda, call: bytes) -> None:
         pickle.loads(call)()
 
 
+def _is_forked(process: BaseProcess) -> bool:
+    if isinstance(process, multiprocessing.Process):
+        return multiprocessing.get_start_method() == "fork"
+    return isinstance(process, FORKED)
+
+
 @contextmanager
 def processes_on_sim(as_cuda: AsCuda) -> Iterator[None]:
     """Makes processes that are started in the block run under `as_cuda`, if they begin without this
@@ -64,8 +73,7 @@ def processes_on_sim(as_cuda: AsCuda) -> Iterator[None]:
     start = BaseProcess.start
 
     def start_on_sim(self: Any) -> None:
-        method = self._start_method or multiprocessing.get_start_method()
-        if method != "fork" and not isinstance(self._target, OnSim | None):
+        if not _is_forked(self) and not isinstance(self._target, OnSim | None):
             warnings.warn(UNSEEN, RunsOtherwise, stacklevel=2)
             call = partial(self._target, *self._args, **self._kwargs)
             self._target, self._args, self._kwargs = OnSim(call, as_cuda), (), {}

@@ -71,7 +71,10 @@ import typer
 from typer.testing import CliRunner
 from debubble.cli import app
 
-FILLED = {"trace": [sys.argv[1]], "syncs": ["x.py"], "lesson": ["gdn"], "board": ["."]}
+FILLED = {
+    "trace": [sys.argv[1]], "syncs": ["x.py"], "lesson": ["gdn"], "board": ["."],
+    "new-kata": ["two words"],
+}
 found = {}
 for name in typer.main.get_command(app).commands:
     for arguments in ([*FILLED.get(name, ())], ["--help"]):

@@ -27,7 +27,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/wrong_arguments",
         "tests/test_gate.py",
     ),
-    "exercises": ("tests/exercises", "tests/views"),
+    "exercises": ("tests/exercises", "tests/views", "tests/workshop"),
     **{system: (f"tests/{system}",) for system in SYSTEMS},
     "sync_free": ("tests/sync_free", "tests/common"),
     "engine": ("tests/engine", "tests/models"),

@@ -64,7 +64,7 @@ class Kata:
     chapter: str
     title: str
     teaches: str
-    """What a learner learns: the text in the chapter's table of katas."""
+    """The text in the chapter's table of katas: what a learner learns."""
     task: str
     hint: str
     solution: tuple[Target, ...]

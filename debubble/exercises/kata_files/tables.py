@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+Table = dict[str, Any]
+"""One table of a file, by its keys."""
 WORDS = {str: "a text", int: "a whole number", float: "a number", list: "a list of texts"}
 
 
@@ -25,7 +27,7 @@ def texts(*keys: str) -> dict[str, tuple[type, ...]]:
     return dict.fromkeys(keys, (str,))
 
 
-def read_tables(root: Path, file: str, formats: Mapping[str, Format]) -> dict[str, list[Any]]:
+def read_tables(root: Path, file: str, formats: Mapping[str, Format]) -> dict[str, list[Table]]:
     """Returns the tables in `file` below `root`, by their name; without the file there are none.
 
     Raises ExerciseError if it is not TOML, or a table does not have its format."""
