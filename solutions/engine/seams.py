@@ -15,8 +15,7 @@ import torch
 
 from solutions.flex_graph import FlexAttentionMetadataBuilder
 from solutions.flex_graph import before as flex_before
-from solutions.gdn import before as gdn_before
-from solutions.gdn import chunk_gated_delta_rule
+from solutions.gdn import chunk_gated_delta_rule, each_layer
 from solutions.offload import SingleDirectionOffloadingHandler
 from solutions.offload import before as offload_before
 from solutions.sync_free import (
@@ -100,7 +99,7 @@ SYNC_FREE = Seam(
 # sequences back from the device, and a cache keeps the tables for the other layers, as upstream
 # did. After: the host plans the tables.
 GDN_PRECOMPUTE = Seam(
-    before=ChunkSide(tables=None, rule=partial(gdn_before.chunk_gated_delta_rule, cached=True)),
+    before=ChunkSide(tables=None, rule=partial(each_layer.chunk_gated_delta_rule, cached=True)),
     after=ChunkSide(tables="host", rule=chunk_gated_delta_rule),
 )
 

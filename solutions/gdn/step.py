@@ -12,7 +12,7 @@ import torch
 
 from solutions.common.staging_ring import STEPS_IN_FLIGHT, StagingRing
 
-from . import before
+from . import each_layer
 from .metadata import GDNAttentionMetadataBuilder, Tables
 from .model.config import GDNConfig
 from .model.layer import GDNModel, GDNState
@@ -35,8 +35,8 @@ class GDNWay(NamedTuple):
 
 
 WAYS = {
-    "before": GDNWay(None, before.chunk_gated_delta_rule),
-    "cached": GDNWay(None, partial(before.chunk_gated_delta_rule, cached=True)),
+    "before": GDNWay(None, each_layer.chunk_gated_delta_rule),
+    "cached": GDNWay(None, partial(each_layer.chunk_gated_delta_rule, cached=True)),
     "after": GDNWay("host", chunk_gated_delta_rule),
     "on_device": GDNWay("device", chunk_gated_delta_rule),
 }

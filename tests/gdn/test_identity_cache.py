@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solutions.gdn import before
+from solutions.gdn import before, each_layer
 from solutions.gdn.host_tables import upload_chunk_tables
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 from solutions.gdn.rule.chunks import ChunkTables
@@ -19,8 +19,8 @@ from .chunks import expect_tables, starts_of
 
 LAYERS = 24
 CACHED = (
-    before.identity_cache(before.prepare_chunk_indices),
-    before.identity_cache(before.prepare_chunk_offsets),
+    each_layer.identity_cache(before.prepare_chunk_indices),
+    each_layer.identity_cache(before.prepare_chunk_offsets),
 )
 
 
@@ -40,7 +40,7 @@ class Calls:
 
     def __init__(self, make):
         self.make, self.number = make, 0
-        self.cached = before.identity_cache(self.called)
+        self.cached = each_layer.identity_cache(self.called)
 
     def called(self, *arguments):
         self.number += 1
@@ -120,17 +120,17 @@ def test_trap_2_fresh_slices_are_never_found_and_keep_their_buffer_alive(acceler
 
 
 def test_a_thread_that_asks_meanwhile_changes_no_answer_of_the_cache(monkeypatch):
-    cached = before.identity_cache(lambda starts: [starts])
+    cached = each_layer.identity_cache(lambda starts: [starts])
     mine, of_another_thread = object(), object()
     cached(mine)
-    compare = before._same_objects
+    compare = each_layer._same_objects
 
     def compare_while_another_thread_asks(some, others):
         monkeypatch.undo()
         cached(of_another_thread)
         return compare(some, others)
 
-    monkeypatch.setattr(before, "_same_objects", compare_while_another_thread_asks)
+    monkeypatch.setattr(each_layer, "_same_objects", compare_while_another_thread_asks)
     assert cached(mine) == [mine]
 
 
@@ -156,7 +156,7 @@ def test_a_forward_made_its_tables_itself(accelerator, cached):
     args = arguments(accelerator, lengths)
     tables = upload_chunk_tables(starts_of(lengths), accelerator.device)
     right = chunk_gated_delta_rule(**args, **tables._asdict(), output_final_state=True)
-    found = before.chunk_gated_delta_rule(**args, output_final_state=True, cached=cached)
+    found = each_layer.chunk_gated_delta_rule(**args, output_final_state=True, cached=cached)
     for ours, was in zip(right, found, strict=True):
         assert torch.equal(ours.cpu(), was.cpu())
 
@@ -171,7 +171,7 @@ def test_three_waits_in_each_forward_or_in_the_first_of_a_step(accelerator):
         for _ in range(layers):
             forward(**args | more | {"cu_seqlens": starts})
 
-    was = before.chunk_gated_delta_rule
+    was = each_layer.chunk_gated_delta_rule
     assert waits(accelerator, lambda: step(was)) == (3 * layers, layers, 2 * layers)
     assert waits(accelerator, lambda: step(was, cached=True)) == (3, 1, 2)
     assert waits(accelerator, lambda: step(chunk_gated_delta_rule, **tables)) == (0, 0, 0)
@@ -180,6 +180,6 @@ def test_three_waits_in_each_forward_or_in_the_first_of_a_step(accelerator):
 def test_without_starts_there_are_no_tables_to_make(accelerator):
     args = arguments(accelerator, [20]) | {"cu_seqlens": None}
     right, _ = chunk_gated_delta_rule(**args)
-    found, _ = before.chunk_gated_delta_rule(**args)
+    found, _ = each_layer.chunk_gated_delta_rule(**args)
     assert torch.equal(found.cpu(), right.cpu())
-    assert waits(accelerator, lambda: before.chunk_gated_delta_rule(**args)) == (0, 0, 0)
+    assert waits(accelerator, lambda: each_layer.chunk_gated_delta_rule(**args)) == (0, 0, 0)

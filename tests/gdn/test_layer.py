@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from solutions.gdn import before
+from solutions.gdn import each_layer
 from solutions.gdn.model.config import GDNConfig
 from solutions.gdn.model.layer import GDNLayer, GDNState
 from solutions.sync_free.model.conv_chunks import PAD_SLOT
@@ -388,7 +388,7 @@ def test_before_gives_the_same(accelerator):
     """The version before the change gives right outputs too. It makes its tables again in each
     layer, from the same starts."""
     layer = make_layer(accelerator)
-    layer.chunk_gated_delta_rule = before.chunk_gated_delta_rule
+    layer.chunk_gated_delta_rule = each_layer.chunk_gated_delta_rule
     served = Served(accelerator, layer, [70, 5])
     served.step(Part(0, 66), Part(1, 4))
     served.step(Part(1), Part(0, 4))

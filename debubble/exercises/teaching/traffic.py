@@ -73,10 +73,10 @@ def _written(func: Any, args: Any, kwargs: Any, result: Any) -> int:
         return 0
     changed = [
         kwargs.get(argument.name, args[place] if place < len(args) else None)
-        for place, argument in enumerate(schema.arguments)
+        for place, argument in enumerate(of.arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
-    is_view = any(returned.alias_info is not None for returned in schema.returns)
+    is_view = any(returned.alias_info is not None for returned in of.returns)
     tensors = changed or ([] if is_view else [result])
     return sum(tensor.nbytes for tensor in _on_device(tensors))
 
