@@ -9,7 +9,7 @@ import pytest
 
 from debubble.timeline import Timeline
 from solutions.flex_graph import bench
-from solutions.flex_graph.measure import step_limits
+from solutions.flex_graph.measure import decode_step, step_limits
 from solutions.flex_graph.measure.decode_step import STEPS_IN_A_ROW, FlexWorkload
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
@@ -32,7 +32,7 @@ def run(accelerator, tmp_path_factory):
         # request's metadata.
         patch.setattr(FlexConfig, "llama_3_8b", FlexConfig.small)
         patch.setattr(step_limits, "BLOCKS", 64)
-        patch.setattr(bench, "STEPS_IN_A_ROW", {True: 2, False: 3})
+        patch.setattr(decode_step, "STEPS_IN_A_ROW", {True: 2, False: 3})
         bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
     return folder, printed.getvalue()
 
