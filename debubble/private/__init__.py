@@ -20,7 +20,12 @@ class Missing:
     def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
         raise vars(self)["error"]()
 
-    __call__ = __getattr__ = __setattr__ = __mro_entries__ = __contains__ = __iter__ = _refuse
+    __call__ = __setattr__ = __mro_entries__ = __contains__ = __iter__ = _refuse
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # Whoever asks this, as `inspect` does, asks any object.
+            raise AttributeError(name)
+        self._refuse()
 
     def __bool__(self) -> bool:
         return False

@@ -95,6 +95,12 @@ def test_a_solution_that_fails_is_found(problems, workbook):
     assert "Your code returned 7." in found
 
 
+def test_a_solution_that_fails_without_a_claim_is_told_by_the_error(problems, workbook):
+    claim = 'expect_equal(kata.add_up([1, 2, 3], []), 6, call="add_up([1, 2, 3])")'
+    workbook.edit("katas/tiny/test_add_up.py", claim, "assert kata.add_up([1], []) == 7")
+    assert any("fails on the solution: assert 1 == 7" in problem for problem in problems())
+
+
 def test_a_wrong_attempt_that_passes_is_found(problems, workbook):
     workbook.attempt("forgets_one", ["test_the_sum_is_right"], "5", "    return sum(numbers)")
     found = one(problems())

@@ -1,12 +1,14 @@
 """Private names of PyTorch, Triton and pytest are used in `debubble/private` alone."""
 
 import ast
+import inspect
 import types
 from pathlib import Path
 
 import pytest
 
 from debubble.contract.pytorch import PyTorchNeeded
+from debubble.exercises.running.instruments import Instruments
 from debubble.private import Missing
 from debubble.private import pytest as of_pytest
 from debubble.private import torch as of_torch
@@ -69,6 +71,14 @@ def test_the_installed_versions_have_each_name(door):
     if door is of_triton:
         pytest.importorskip("triton")
     assert [name for name, value in vars(door).items() if isinstance(value, Missing)] == []
+
+
+def test_who_looks_at_all_names_of_a_module_is_not_refused_one_that_is_missing(monkeypatch):
+    monkeypatch.setattr(of_torch, "gone", of_torch.NAMES.bind("torch._C:_gone"), raising=False)
+    instruments = Instruments()
+    instruments.note()
+    instruments.must_be_as_they_were()
+    assert inspect.getdoc(of_torch.gone) and not inspect.isfunction(of_torch.gone)
 
 
 def test_a_missing_name_refuses_its_feature_in_a_sentence():

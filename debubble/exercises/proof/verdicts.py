@@ -86,4 +86,6 @@ def _unforeseen(
 
 def _first_lines(outcome: TestOutcome) -> str:
     """Returns the first two lines of the failure: what was expected, and what came instead."""
-    return " ".join(outcome.text.splitlines()[:2]) or "without a word"
+    lines = outcome.text.splitlines()
+    of_a_traceback = [line[1:].strip() for line in lines if line.startswith("E  ")]
+    return " ".join((of_a_traceback or lines)[:2]) or "without a word"
