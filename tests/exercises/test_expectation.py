@@ -111,7 +111,7 @@ def test_a_count_that_does_not_exist_is_a_mistake_of_the_test():
 def test_a_print_is_named_as_what_waits():
     line = SourceLine(__file__, 3, "<module>", code="print(losses)")
     text = failure_of(lambda: expect(timeline_of(sync(0, line))).counts(host_syncs=0, why="Costs."))
-    assert "It is a `print` that did so" in text and text.endswith("Costs.")
+    assert "A `print` did this" in text and text.endswith("Costs.")
 
 
 def test_uploads_have_a_size():

@@ -32,20 +32,20 @@ WORDS = {
 """The learner's words for each count of `Timeline.counts`: singular, plural."""
 
 PRINTED = (
-    "It is a `print` that did so: to show a tensor of the device is to read its values, and that "
-    "takes several waits and kernels. Take it out before you count."
+    "A `print` did this: it reads the values of a tensor on the device, which takes several waits "
+    "and kernels. Remove it before you count."
 )
 
 OF_EVERY_KATA: dict[HazardKind, str] = {
     "memory_reused": (
-        "PyTorch gives the memory of a dropped tensor to the next one that asks for it on the same "
-        "stream. What another stream still has to do with it, it does not know unless it is told: "
-        "keep the tensors, and let that stream wait for the other one, `copying.wait_stream("
-        "computing)`, before they are dropped."
+        "When a tensor is dropped, PyTorch gives its memory to the next tensor that is made on the "
+        "same stream. PyTorch does not know that another stream still uses the memory. Keep the "
+        "tensors until the stream that made them waits for the other one, for example by "
+        "`copying.wait_stream(computing)`."
     ),
     "undefined_order": (
-        "The device writes in whatever order its threads come, so the values may differ from run "
-        "to run, and from sim to a GPU."
+        "The order in which the device's threads write is not defined, so the values may differ "
+        "from run to run, and between sim and a GPU."
     ),
 }
 """The reason why a race of this kind is wrong. It replaces the reason that a kata's test gives,
@@ -59,9 +59,9 @@ MOST_DRAWN = 6
 narrower."""
 
 LAYOUT = (
-    "A kernel is given an address, and goes from one element to the next as if they lay side by "
-    "side, row after row. Of a transposed or strided view it reads other values than Python shows. "
-    "Lay the values out in that order from the start, or end with `.contiguous()`, which copies."
+    "A kernel gets an address and reads the elements that follow it in memory, row after row. From "
+    "a transposed or strided view it reads other values than Python shows. Store the values in "
+    "this order from the start, or end with `.contiguous()`, which copies."
 )
 
 LONGEST = 60
