@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-SEEN = ("2.11.0", "2.12.0", "2.13.0", "2.14.1", "2.15.0")
+SEEN = ("2.11.0", "2.13.0", "2.14.1", "2.15.0")
 """The PyTorch versions that debubble was tried with, oldest first (docs/machines.md)."""
 INSTALL = "pip install 'debubble[torch]'"
 """The command that installs PyTorch. The extra names no version, so it never changes an installed

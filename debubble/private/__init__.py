@@ -23,7 +23,7 @@ class Missing:
     __call__ = __setattr__ = __mro_entries__ = __contains__ = __iter__ = _refuse
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # Whoever asks this, as `inspect` does, asks any object.
+        if name.startswith("__"):  # Python and `inspect` read these of any object.
             raise AttributeError(name)
         self._refuse()
 

@@ -217,7 +217,7 @@ class SimDevice:
 
     def _submit(self, action: Action, stream: SimStream, source: SourceLine | None) -> None:
         start = self.now
-        self.now = self._queue.has_room_at(self.now) + self.cost.call(action)
+        self.now = max(self.now, self._queue.has_room_at) + self.cost.call(action)
         asked_by = {}
         if action.kind == "copy" and self.recorder is not None:
             source, asked_by = self.source(pytorch=True), self._asked_by()
@@ -231,7 +231,7 @@ class SimDevice:
 
     def _launch_unseen(self, action: Action, stream: SimStream) -> None:
         """Queues a kernel as `_submit` does, but outside a recording, where nothing is noted."""
-        self.now = self._queue.has_room_at(self.now) + self.cost.call(action)
+        self.now = max(self.now, self._queue.has_room_at) + self.cost.call(action)
         self._queue.book(action, stream, self.now)
 
     def _schedule(
@@ -300,9 +300,10 @@ class SimDevice:
         """Makes the current stream the owner of a new tensor's block, and reports a race if another
         stream may still use its memory. Skips memory made in a capture, which stays its graph's."""
         if self.capturing is None:
-            are_several = len(self.streams.all) > 1
-            stream = self.streams.current()
-            self.handing_out.hand_out(tensor.block, stream, are_several, self.source)
+            block, stream = tensor.block, self.streams.current()
+            block.owner, block.returns = stream.number, self.handing_out.used_by_others
+            if len(self.streams.all) > 1:
+                self.handing_out.hand_out(block, stream, self.source)
 
     def settle(self, by: float | None = None) -> None:
         """Finishes the copies and kernels on host memory that are done by the host's clock, or by

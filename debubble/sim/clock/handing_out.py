@@ -46,17 +46,13 @@ class HandingOut:
         self,
         block: Block,
         stream: SimStream,
-        are_several: bool,
         line: Callable[[], SourceLine | None],
     ) -> None:
-        """Makes `stream` the owner of a new block, and reports a race if another use of its memory
-        may be pending. `are_several` is True if the device has several streams. `line` returns the
-        source line that allocates the block."""
-        block.owner, block.returns = stream.number, self.used_by_others
-        if are_several:
-            block.leaves = self.left
-            if self.left:
-                self._races.lies_where(block, self._left_for(block, self._races.known_to_host))
+        """Reports a race if another use of a new block's memory may be pending. Its owner is
+        `stream`, one of several. `line` returns the source line that allocates the block."""
+        block.leaves = self.left
+        if self.left:
+            self._races.lies_where(block, self._left_for(block, self._races.known_to_host))
         if self.used_by_others:
             self._expect_unused(block, stream, self._races.known_to(stream), line)
 

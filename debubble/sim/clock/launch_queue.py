@@ -28,10 +28,8 @@ class LaunchQueue:
         self._cost = cost
         self._engines = {"in": CopyEngine(), "out": CopyEngine()}
         self._starts: deque[float] = deque(maxlen=MOST_QUEUED)
-
-    def has_room_at(self, now: float) -> float:
-        """Returns the time from `now` on at which the queue has room for a launch."""
-        return max(now, self._starts[0]) if len(self._starts) == MOST_QUEUED else now
+        self.has_room_at = 0.0
+        """The time from which on the queue has room for the next launch."""
 
     def book(self, action: Action, stream: SimStream, now: float) -> tuple[float, float]:
         """Queues the action, launched at `now`, on a stream. Returns its start and duration."""
@@ -43,4 +41,6 @@ class LaunchQueue:
         stream.free_at = start + duration
         stream.submitted += 1
         self._starts.append(start)
+        if len(self._starts) == MOST_QUEUED:
+            self.has_room_at = self._starts[0]
         return start, duration

@@ -68,7 +68,8 @@ class Races:
         self._host_seen: dict[int, int] = {}
         self._log = AccessLog()
         self._said: set[Access] = set()
-        """The earlier accesses with which a race of `last_access` was already reported."""
+        """The earlier accesses with which a race of `_said_of` was already reported."""
+        self._said_of: Access | None = None
 
     def host_sees(self, seen: dict[int, int]) -> None:
         """Notes that the host knows the first `seen[n]` items of each stream n to be done."""
@@ -92,7 +93,8 @@ class Races:
         some of them. `chosen` is the part that it chooses of one of them.
         """
         number = stream.number
-        access = self._begin(Access(number, stream.submitted, source, whole or chosen is not None))
+        access = Access(number, stream.submitted, source, whole or chosen is not None)
+        self.last_access = access
         touches: list[Touch] = []
         known = self._is_known
         taken: list[SimTensor] = []
@@ -158,7 +160,7 @@ class Races:
         """Reports the races of a graph's replay of `launches` launches, which is about to be
         queued, and notes its accesses. The replay counts as one access, because nothing can wait
         for a part of it."""
-        access = self._begin(Access(stream.number, stream.submitted + launches, source))
+        access = self.last_access = Access(stream.number, stream.submitted + launches, source)
         touches: list[Touch] = []
         for use in uses:
             block = use.block()
@@ -186,7 +188,7 @@ class Races:
         its streams and events."""
         touches: list[Touch] = []
         says_where = chosen is not None or all(use.whole for use in uses)
-        access = self._begin(Access(stream.number, stream.submitted, source, says_where))
+        access = self.last_access = Access(stream.number, stream.submitted, source, says_where)
         for block, data, wrote, whole in uses:
             if wrote is None:
                 continue
@@ -194,12 +196,6 @@ class Races:
             self._meet(block, access, stream, where, wrote)
             if where is not None and block.log is None:
                 self._note(block, access, where, wrote, touches)
-
-    def _begin(self, access: Access) -> Access:
-        self.last_access = access
-        if self._said:
-            self._said.clear()
-        return access
 
     def _meet(
         self, block: Block, access: Access, stream: SimStream, where: Where | None, wrote: bool
@@ -212,6 +208,8 @@ class Races:
         unordered = {
             key: other for key, other in _earlier(block) if not self._is_known(other, stream)
         }
+        if self._said_of is not self.last_access:
+            self._said_of, self._said = self.last_access, set()
         for (_, did_write), other in sorted(unordered.items(), key=lambda item: not item[0][1]):
             matters = (wrote or did_write) and other not in self._said
             if matters and self._share_a_byte(block, other, did_write, where):

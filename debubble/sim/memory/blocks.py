@@ -232,7 +232,8 @@ class Block:
             IN_USE.release(self.counted)
         for watcher in self.watchers or ():
             watcher.freed()
-        self.release()
+        if self.leaves is not None or self.elsewhere:
+            self.release()
 
     def release(self) -> None:
         """Lets later allocations get the block's memory, even if streams still use it."""
