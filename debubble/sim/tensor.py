@@ -95,7 +95,7 @@ class SimTensor(torch.Tensor):
         number = getattr(stream, "number", None)
         if number is None:
             raise TypeError(f"record_stream takes a stream of sim, not {stream!r}")
-        self.block.kept_for.add(number)
+        self.block.kept_for |= {number}
 
     def tolist(self) -> Any:
         with during(torch.Tensor.tolist):

@@ -299,17 +299,19 @@ class Races:
             if part is None:
                 return
             where = part
-        past = Past(access, where, wrote)
+        past, pasts = Past(access, where, wrote), block.past
         if block.log is not None:
             touches += touches_of(past)
-        elif not block.past:
+        elif not pasts:
             block.past = [past]
-        elif _is_again(past, block.past[-1]):
-            block.past[-1] = past
+        elif _is_again(past, pasts[-1]):
+            pasts[-1] = past
+        elif len(pasts) > 1 and _is_again(past, pasts[-2]):  # What is updated in place.
+            pasts[-2:] = pasts[-1], past
         else:
-            block.past.append(past)
-            if len(block.past) > MOST_PAST:
-                block.past = self._latest(block.past)
+            pasts.append(past)
+            if len(pasts) > MOST_PAST:
+                block.past = self._latest(pasts)
 
     def _add(
         self, stream: SimStream, access: Access, touches: list[Touch], *, by_address: bool

@@ -118,6 +118,7 @@ def out_of_memory(nbytes: int | None = None, free: int | None = None) -> torch.O
     )
 
 
+NO_STREAMS: frozenset[int] = frozenset()
 GIB = 1 << 30
 NO_MEMORY = "DefaultCPUAllocator"
 """The allocator that PyTorch's error names when the CPU is out of memory."""
@@ -182,7 +183,7 @@ class Block:
         """The last access to an earlier, freed tensor in whose memory the block may lie."""
         self.elsewhere: dict[int, Access] | None = None
         """The last access of each stream but the owner's, by the stream's number."""
-        self.kept_for: set[int] = set()
+        self.kept_for: frozenset[int] = NO_STREAMS
         """The numbers of the streams given to `record_stream`: the memory is not reused before they
         are done with it."""
         self.watchers: WeakSet[FreeWatcher] | None = None

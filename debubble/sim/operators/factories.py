@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,11 +51,11 @@ class Factories:
 
     def empty(self, size: Any, *, dtype=None, memory_format=None, **options: Any) -> SimTensor:
         make = partial(torch.empty, size, dtype=dtype, memory_format=memory_format)
-        return self._without_kernel(make, math.prod(size), dtype)
+        return self._without_kernel(make, size, dtype)
 
     def empty_strided(self, size: Any, stride: Any, *, dtype=None, **options: Any) -> SimTensor:
         make = partial(torch.empty_strided, size, stride, dtype=dtype)
-        return self._without_kernel(make, math.prod(size), dtype)
+        return self._without_kernel(make, size, dtype)
 
     def arange(self, *bounds: Any, dtype=None, **options: Any) -> SimTensor:
         """Runs `torch.arange` as one kernel. PyTorch's own way for other devices would resize an
@@ -75,16 +75,22 @@ class Factories:
         return target
 
     def _without_kernel(
-        self, make: Callable[[], torch.Tensor], count: int, dtype: torch.dtype | None
+        self, make: Callable[[], torch.Tensor], size: Sequence[int], dtype: torch.dtype | None
     ) -> SimTensor:
         self.device.host_works(self.device.cost.op_us)
-        nbytes = count * (dtype or torch.get_default_dtype()).itemsize
-        IN_USE.expect_room(nbytes)
+        if IN_USE.limit is not None:
+            IN_USE.expect_room(_nbytes(size, dtype))
         try:
             data = make()
         except RuntimeError as error:
-            raise out_of_memory(nbytes) if NO_MEMORY in str(error) else error from None
+            if NO_MEMORY in str(error):
+                raise out_of_memory(_nbytes(size, dtype)) from None
+            raise
         return self.device.blank(data)
+
+
+def _nbytes(size: Sequence[int], dtype: torch.dtype | None) -> int:
+    return math.prod(size) * (dtype or torch.get_default_dtype()).itemsize
 
 
 def install(dispatcher: Dispatcher) -> None:
