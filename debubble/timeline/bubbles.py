@@ -113,7 +113,7 @@ def device_work(events: Sequence[Event], ignore_sleep: bool = False) -> DeviceWo
 
 
 def find_gaps(events: Sequence[Event], device: DeviceWork) -> Iterator[Gap]:
-    """Yields the stretches of the device's time in which no stream computes, in order, each with
+    """Yields the periods longer than SMALLEST_GAP in which no stream computes, in order, each with
     the index of the event that ends it."""
     reached = device.start
     for index in device.work:
