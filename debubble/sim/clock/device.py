@@ -303,7 +303,7 @@ class SimDevice:
             block, stream = tensor.block, self.streams.current()
             block.owner, block.returns = stream.number, self.handing_out.used_by_others
             if len(self.streams.all) > 1:
-                self.handing_out.hand_out(block, stream, self.source)
+                self.handing_out.expect_unused(block, stream, self.source)
 
     def settle(self, by: float | None = None) -> None:
         """Finishes the copies and kernels on host memory that are done by the host's clock, or by

@@ -42,7 +42,7 @@ class HandingOut:
         self.used_by_others.clear()
         self.left.clear()
 
-    def hand_out(
+    def expect_unused(
         self,
         block: Block,
         stream: SimStream,
@@ -54,7 +54,7 @@ class HandingOut:
         if self.left:
             self._races.lies_where(block, self._left_for(block, self._races.known_to_host))
         if self.used_by_others:
-            self._expect_unused(block, stream, self._races.known_to(stream), line)
+            self._expect_unused_by_others(block, stream, self._races.known_to(stream), line)
 
     def _left_for(self, block: Block, host_knows: Knowledge) -> Access | None:
         """Returns the last access to a freed block whose memory PyTorch may reuse for this new
@@ -67,7 +67,7 @@ class HandingOut:
                 return use if host_knows(use.stream) < use.order else None
         return None
 
-    def _expect_unused(
+    def _expect_unused_by_others(
         self,
         block: Block,
         stream: SimStream,

@@ -70,6 +70,7 @@ class Races:
         self._said: set[Access] = set()
         """The earlier accesses with which a race of `_said_of` was already reported."""
         self._said_of: Access | None = None
+        """The access whose races are being reported, so that each is reported once."""
 
     def host_sees(self, seen: dict[int, int]) -> None:
         """Notes that the host knows the first `seen[n]` items of each stream n to be done."""
