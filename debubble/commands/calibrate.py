@@ -12,7 +12,7 @@ from rich.table import Table
 from .. import accelerator
 from ..accelerator import Accelerator
 from ..assets import ASSETS, CALIBRATIONS, slug
-from ..sim.clock.cost import VARIABLE
+from ..clock.cost import VARIABLE
 from .refusal import refuse
 from .registered import registered
 

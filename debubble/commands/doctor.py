@@ -106,7 +106,7 @@ def calibrations(accelerator: Accelerator) -> dict[str, str]:
 
 def sims_times(gpu: str) -> str:
     """Returns a sentence with the GPU that sim's times are modelled on."""
-    from debubble.sim.clock.cost import CALIBRATIONS, VARIABLE, CostModel
+    from debubble.clock.cost import CALIBRATIONS, VARIABLE, CostModel
 
     try:
         modelled = CostModel.load().gpu

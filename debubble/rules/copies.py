@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from .action import SYNC, Action, copy, kernel
+from ..clock.action import SYNC, Action, copy, is_taken_over, kernel
 
 if TYPE_CHECKING:
     from ..timeline.event import CopyKind
 
 Direction = Literal["h2d", "d2h", "d2d"]
-TAKEN_OVER_AT_ONCE = 2 << 20
-"""The largest pageable upload, in bytes, that the driver copies into memory of its own during the
-call; for a larger one the host waits for the stream. Measured on an H200 and an H100: the host
-returns from 2048 KiB, and waits for 2080 KiB."""
 
 
 def device_copy(target: torch.Tensor, source: torch.Tensor) -> list[Action]:
@@ -101,13 +97,6 @@ def dense_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def nbytes_of(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
-
-
-def is_taken_over(kind: CopyKind | None, nbytes: float) -> bool:
-    """Returns True for an upload from pageable memory that is at most 2 MiB: the driver's call
-    copies the bytes into memory of its own, for the copy engine, and doesn't wait for the
-    stream."""
-    return kind == "h2d_pageable" and nbytes <= TAKEN_OVER_AT_ONCE
 
 
 def _between(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .action import SYNC, Action, copy
+from ..clock.action import SYNC, Action, copy
 
 
 # Not frozen, because a frozen dataclass takes longer to make: sim makes one for many of its

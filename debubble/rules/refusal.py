@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .action import Action
+from ..clock.action import Action
 
 
 def refusal(name: str, actions: Iterable[Action]) -> str | None:

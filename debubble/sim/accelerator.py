@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
+from ..clock.action import Action
+from ..clock.cost import CostModel
 from ..contract.addresses import MemoryRange
 from ..contract.protocol import Work
 from ..contract.triton_mode import check_launch
-from ..rules.action import Action
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard
-from .clock.cost import CostModel
 from .clock.device import SimDevice
 from .clock.graph import SimGraph
 from .clock.streams import SimEvent, SimStream

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 import debubble
 from debubble.assets import slug
 from debubble.cli import app
+from debubble.clock.cost import CALIBRATIONS, CostModel
 from debubble.commands import calibrate as command
 from debubble.commands import registered as registered_module
 from debubble.commands.calibration import calibration
 from debubble.commands.calibration.pieces import SIZES, cliff
 from debubble.commands.registered import registered
-from debubble.sim.clock.cost import CALIBRATIONS, CostModel
 
 PARTS = """
 def swap(accelerator, console):

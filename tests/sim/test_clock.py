@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.sim.clock.cost import CostModel
+from debubble.clock.cost import CostModel
 
 pytestmark = pytest.mark.sim
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 import torch
 
 from debubble.accelerator import Accelerator, Graph
+from debubble.clock.cost import CostModel
 from debubble.recording import record
-from debubble.sim.clock.cost import CostModel
 
 from .kernels import copy_words, many_arguments, matrix_product
 from .model import Model

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch.overrides import TorchFunctionMode
 
+from debubble.clock.action import SYNC, Action, copy, kernel
 from debubble.contract.backward_pass import UNDER_WAY, note_forward
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
 from debubble.contract.source_line import source_line
 from debubble.private.torch import TorchDispatchMode, overload_name, to_copy
-from debubble.rules.action import SYNC, Action, copy, kernel
 from debubble.rules.composition import name_of, parts_of
 from debubble.rules.copies import download, nbytes_of, upload
 from debubble.rules.operators import effects_of

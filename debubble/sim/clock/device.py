@@ -11,6 +11,9 @@ from weakref import ref
 
 import torch
 
+from debubble.clock.action import Action
+from debubble.clock.cost import CostModel
+from debubble.clock.launch_queue import LaunchQueue
 from debubble.contract.backward_pass import (
     UNDER_WAY,
     learners_line,
@@ -22,7 +25,6 @@ from debubble.contract.backward_pass import (
 from debubble.contract.capture_error import CaptureError, waits
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
 from debubble.contract.source_line import SourceLine, source_line
-from debubble.rules.action import Action
 from debubble.rules.calls import running_call
 from debubble.rules.composition import name_of
 from debubble.rules.refusal import refusal
@@ -36,10 +38,8 @@ from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.inflight import InFlight
 from ..memory.tape import Step, Tape
 from ..tensor import SimTensor
-from .cost import CostModel
 from .device_streams import DeviceStreams
 from .handing_out import HandingOut
-from .launch_queue import LaunchQueue
 from .races import GraphUse, Races
 from .recorder import Recorder
 from .streams import SimStream

@@ -8,10 +8,10 @@ from weakref import ref
 
 import torch
 
+from debubble.clock.action import kernel
 from debubble.contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
 from debubble.contract.python.garbage import no_collection
 from debubble.contract.source_line import SourceLine, source_line
-from debubble.rules.action import kernel
 from debubble.timeline.event import Hazard
 
 from ..memory.blocks import Block

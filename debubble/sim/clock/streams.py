@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from debubble.clock.cost import CostModel
 from debubble.contract.protocol import Event, Stream
-
-from .cost import CostModel
 
 
 class Streams(Protocol):

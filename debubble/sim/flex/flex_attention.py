@@ -8,10 +8,10 @@ from weakref import WeakSet
 
 import torch
 
+from debubble.clock.action import Action, kernel
 from debubble.contract.capture_error import CaptureError
 from debubble.contract.flex.flex_call import FlexCall
 from debubble.contract.flex.mask_kind import kind_of
-from debubble.rules.action import Action, kernel
 from debubble.rules.copies import nbytes_of
 
 from ..clock.device import SimDevice

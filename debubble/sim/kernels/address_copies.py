@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from debubble.clock.action import Action
 from debubble.contract.addresses import NEEDS_A_STREAM, check_pieces
-from debubble.rules.action import Action
 from debubble.rules.copies import Direction, copy_of_bytes
 
 from ..clock.device import SimDevice

@@ -8,7 +8,7 @@ from weakref import ref
 
 import torch
 
-from debubble.rules.action import Action
+from debubble.clock.action import Action
 
 from ..clock.device import SimDevice
 from ..memory.access_log import Touch

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from debubble.rules.action import Action
+from debubble.clock.action import Action
 
 from ..clock.device import SimDevice
 from ..memory.arrivals import Download

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from debubble.clock.action import Action
 from debubble.contract.protocol import Work
 from debubble.contract.triton_mode import name_of
-from debubble.rules.action import Action
 from debubble.rules.copies import nbytes_of
 
 from ..clock.device import SimDevice

@@ -12,8 +12,8 @@ from weakref import ref
 import numpy as np
 import torch
 
+from debubble.clock.action import Action
 from debubble.contract.source_line import SourceLine
-from debubble.rules.action import Action
 from debubble.timeline.event import Hazard
 
 from .blocks import Block

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from debubble.clock.action import SYNC, Action, copy, kernel
 from debubble.private.torch import (
     create_work_from_future,
     distributed,
@@ -14,7 +15,6 @@ from debubble.private.torch import (
     schema,
     set_default_backend,
 )
-from debubble.rules.action import SYNC, Action, copy, kernel
 from debubble.rules.copies import nbytes_of
 
 from ..clock.device import SimDevice

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
+from debubble.clock.action import Action, kernel
 from debubble.private.torch import (
     is_zerotensor,
     op,
     schema,
     should_allow_numbers_as_tensors,
 )
-from debubble.rules.action import Action, kernel
 from debubble.rules.composition import name_of
 from debubble.rules.effects import NOTHING, ONE_KERNEL, Effects
 from debubble.rules.measured import is_measured

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import torch
 
+from debubble.clock.action import Action
 from debubble.contract.source_line import SourceLine
-from debubble.rules.action import Action
 from debubble.rules.copies import device_copy, download, nbytes_of, upload
 
 from ..clock.device import SimDevice

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from debubble.rules.action import Action
+from debubble.clock.action import Action
 
 from ..clock.device import SimDevice
 from ..memory.chosen import Chosen, is_whole

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from debubble.rules.action import kernel
+from debubble.clock.action import kernel
 from debubble.rules.composition import has_kernel
 from debubble.rules.copies import nbytes_of
 from debubble.rules.operators import TAKEN_APART_ELSEWHERE

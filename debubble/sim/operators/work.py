@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from debubble.rules.action import Action
+from debubble.clock.action import Action
 
 Flops = Callable[[Sequence], float]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
+from debubble.clock.action import Action
 from debubble.private.torch import (
     AutoDispatchBelowAutograd,
     disable_current_modes,
     len_torch_dispatch_stack,
     schema,
 )
-from debubble.rules.action import Action
 from debubble.rules.composition import name_of
 from debubble.rules.gradients import effects_of_gradient
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
-from debubble.rules.action import Action
 from debubble.timeline.event import CopyKind
 
+from .action import Action
 from .copy_engine import CopyEngine
 from .cost import CostModel
-from .streams import SimStream
 
 MOST_QUEUED = 1024
 """The number of launches in a device's queue. When it is full, the host waits for the oldest launch
@@ -19,6 +19,15 @@ ENGINES: dict[CopyKind | None, str] = {
     "h2d_pageable": "in",
     "d2h": "out",
 }
+
+
+class Stream(Protocol):
+    """What the queue has to know of a stream."""
+
+    free_at: float
+    """The time at which the last work queued on it ends."""
+    submitted: int
+    """The number of items queued on it so far."""
 
 
 class LaunchQueue:
@@ -31,7 +40,7 @@ class LaunchQueue:
         self.has_room_at = 0.0
         """The time from which on the queue has room for the next launch."""
 
-    def book(self, action: Action, stream: SimStream, now: float) -> tuple[float, float]:
+    def book(self, action: Action, stream: Stream, now: float) -> tuple[float, float]:
         """Queues the action, launched at `now`, on a stream. Returns its start and duration."""
         start = max(now + self._cost.start_latency_us, stream.free_at + self._cost.gap_us)
         duration = self._cost.duration(action)

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from debubble.assets import CALIBRATIONS
-from debubble.rules.action import Action
-from debubble.rules.copies import is_taken_over
 from debubble.timeline.event import CopyKind
+
+from .action import Action, is_taken_over
 
 DEFAULT_GPU = "nvidia-h200"
 VARIABLE = "DEBUBBLE_CALIBRATION"

@@ -1,0 +1,1 @@
+"""Modelled time, without PyTorch: how long work takes, and when launches, copies and waits end."""
