@@ -7,7 +7,7 @@ setup(
     package_dir={"debubble.calibration": "assets/calibration"},
     package_data={
         "debubble": ["py.typed", "views/**/*.js", "commands/board/page.*"],
-        "debubble.calibration": ["*.json"],
+        "debubble.calibration": ["*.json", "kernels/*.json"],
     },
     py_modules=["debubble_pytest"],
 )

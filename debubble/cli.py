@@ -62,6 +62,11 @@ class DeviceName(StrEnum):
     cuda = "cuda"
 
 
+class HostName(StrEnum):
+    modelled = "modelled"
+    measured = "measured"
+
+
 def _kata_names(incomplete: str) -> list[str]:
     from .commands.learning.learner import complete
 
@@ -301,6 +306,10 @@ def syncs(
     device: Annotated[
         DeviceName, typer.Option(help="The accelerator to run on.")
     ] = DeviceName.auto,
+    host: Annotated[
+        HostName,
+        typer.Option(help="On sim: your own Python costs nothing, or what it takes here."),
+    ] = HostName.modelled,
     stack: Annotated[
         bool, typer.Option("--stack", help="Show every library line between your line and a wait.")
     ] = False,
@@ -349,6 +358,7 @@ def syncs(
     wanted = Wanted(
         device=device.value,
         as_cuda=as_cuda,
+        host=host.value,
         is_module=module,
         stack=stack,
         include=include or [],

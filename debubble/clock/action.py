@@ -33,6 +33,9 @@ class Action(NamedTuple):
     link_bytes: float = 0
     """The bytes that a kernel reads from pinned host memory, or writes to it: the larger of the
     two."""
+    microseconds: float | None = None
+    """The device time of a kernel, or of a copy on the device, as it was measured for this
+    configuration. None if it was not: then the cost model estimates it."""
 
 
 TAKEN_OVER_AT_ONCE = 2 << 20

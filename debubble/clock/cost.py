@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -11,9 +12,12 @@ from debubble.assets import CALIBRATIONS
 from debubble.timeline.event import CopyKind
 
 from .action import Action, is_taken_over
+from .kernel_table import KernelTable
 
 DEFAULT_GPU = "nvidia-h200"
 VARIABLE = "DEBUBBLE_CALIBRATION"
+BOUND_BY_MEMORY = 1.5
+"""A kernel is bound by memory if it takes less than this many times the time for its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class CostModel:
     """Copy-engine time that each piece of a batch takes on top of the time for its bytes."""
     link_bandwidth: float
     """Bytes a microsecond that a kernel reads from pinned host memory, or writes to it."""
+    kernels: str = ""
+    """The slug of the GPU whose measured kernels are used, or "" for none: all are estimated."""
 
     def call(self, action: Action) -> float:
         """Returns the host microseconds of the call that starts an action."""
@@ -84,12 +90,29 @@ class CostModel:
             return self.launch_us + self.gemm_launch_us
         return self.triton_launch_us if action.unit == "triton" else self.launch_us
 
+    def measured_us(
+        self, name: str, args: Sequence, results: Sequence, nbytes: float
+    ) -> float | None:
+        """Returns the device microseconds of a call of the operator `name`, which moves `nbytes`
+        bytes, or None if nothing like it was measured. What another GPU's memory took is converted
+        by the bandwidths."""
+        table = KernelTable.load(self.kernels) if self.kernels else None
+        found = table.time_of(name, args, results) if table else None
+        if table is None or found is None:
+            return None
+        there = nbytes / table.memory_bandwidth
+        here = nbytes / self.memory_bandwidth
+        of_memory = found.microseconds < BOUND_BY_MEMORY * there
+        return found.microseconds * here / there if of_memory else found.microseconds
+
     def duration(self, action: Action) -> float:
-        """Returns the device microseconds of an action.
+        """Returns the device microseconds of an action: those measured, or else an estimate.
 
         A kernel's time is a roofline, the largest of: the time for its bytes, the time for its
         operations, and the shortest kernel of its kind plus the time for its bytes over the link.
         """
+        if action.microseconds is not None:
+            return action.microseconds
         if action.copy_kind:
             fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
             pieces = sum(action.pieces) * self.piece_us
@@ -136,7 +159,8 @@ class CostModel:
             raise ValueError(f"no calibration for {gpu!r} at {path}: known are {known}") from None
         except json.JSONDecodeError as error:
             raise ValueError(f"{path} is not a calibration: {error}") from None
-        missing = {field.name for field in fields(cls)} - values.keys()
+        names = {field.name for field in fields(cls)}
+        missing = names - {"kernels"} - values.keys()
         if missing:
             raise ValueError(f"{path} is not a calibration: it lacks {', '.join(sorted(missing))}")
-        return cls(**{field.name: values[field.name] for field in fields(cls)})
+        return cls(**{name: values[name] for name in names & values.keys()})

@@ -22,7 +22,7 @@ ENGINES: dict[CopyKind | None, str] = {
 
 
 class Stream(Protocol):
-    """What the queue has to know of a stream."""
+    """The part of a stream that the queue uses."""
 
     free_at: float
     """The time at which the last work queued on it ends."""

@@ -17,6 +17,7 @@ from rich.text import Text
 
 import debubble
 from debubble.accelerator import Accelerator
+from debubble.contract.host_times import VARIABLE as HOST_TIMES
 from debubble.contract.source_line import include_packages
 from debubble.detector.annotations import github, sarif
 from debubble.detector.baseline import Baseline, NoBaseline
@@ -45,6 +46,7 @@ class Wanted:
 
     device: str = "auto"
     as_cuda: bool = False
+    host: str = "modelled"
     is_module: bool = False
     stack: bool = False
     include: Sequence[str] = ()
@@ -74,6 +76,8 @@ def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
     json_file, sarif_file, save = map(_writable, (wanted.json, wanted.sarif, wanted.save))
     folder = Path.cwd()
     include_packages(wanted.include)
+    if wanted.host != "modelled":
+        os.environ[HOST_TIMES] = wanted.host
     accelerator = _accelerator("sim" if wanted.as_cuda else wanted.device)
     with ExitStack() as stack:
         if wanted.as_cuda:

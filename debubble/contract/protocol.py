@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
 from .addresses import ByAddress, MemoryRange
+from .host_times import HostTimes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -187,7 +188,10 @@ class Accelerator(Protocol):
         """The number of kernels that `flex_attention` has had compiled in this process."""
 
     def recording(
-        self, timeline: TimelineData, most_calls: int | None = None
+        self,
+        timeline: TimelineData,
+        most_calls: int | None = None,
+        host: HostTimes | None = None,
     ) -> AbstractContextManager[Callable[[], float]]:
         """Returns a context manager that fills `timeline` with the events of its block, once the
         block has ended and the device is done. After `most_calls` calls of the host the timeline is

@@ -17,6 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 from ..contract import backward_pass
 from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
+from ..contract.host_times import HostTimes
 from ..contract.protocol import Event, Stream, Work
 from ..contract.python import follow
 from ..contract.triton_mode import check_launch
@@ -152,7 +153,10 @@ class CudaAccelerator:
 
     @contextmanager
     def recording(
-        self, timeline: TimelineData, most_calls: int | None = None
+        self,
+        timeline: TimelineData,
+        most_calls: int | None = None,
+        host: HostTimes | None = None,
     ) -> Iterator[Callable[[], float]]:
         self._warm_up_the_profiler()
         torch.cuda.synchronize()

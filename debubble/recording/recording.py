@@ -7,21 +7,29 @@ from contextlib import contextmanager
 from threading import Lock
 
 from ..accelerator import Accelerator, current
+from ..contract.host_times import HostTimes, checked
 from ..contract.python.warned_at import at_the_users_line
 from ..timeline import Timeline
 
 
 @contextmanager
 def record(
-    accelerator: Accelerator | None = None, most_calls: int | None = None
+    accelerator: Accelerator | None = None,
+    most_calls: int | None = None,
+    host: HostTimes | None = None,
 ) -> Iterator[Timeline]:
     """Yields a Timeline that is filled when the block ends and the device is done.
 
     Waiting for the device before and after the block is not part of the recording. After
-    `most_calls` calls of the host the recording is full, and its timeline is `cut_off`. Raises
-    RuntimeError inside another recording, because a recording sees the whole process.
+    `most_calls` calls of the host the recording is full, and its timeline is `cut_off`.
+
+    On sim, `host` says what the program's own Python takes between its calls: nothing if
+    "modelled", so that each run has the same times, or what it takes on this machine if "measured".
+    The default is that of the environment variable DEBUBBLE_HOST, or else "modelled". Raises
+    ValueError for another value, and RuntimeError inside another recording, because a recording
+    sees the whole process.
     """
-    accelerator = accelerator or current()
+    accelerator, host = accelerator or current(), checked(host)
     timeline = Timeline(
         accelerator=accelerator.name,
         description=accelerator.description,
@@ -30,7 +38,7 @@ def record(
     if not ONE_AT_A_TIME.acquire(blocking=False):
         raise RuntimeError("a recording is running in this process: let it end before the next")
     try:
-        with at_the_users_line(), accelerator.recording(timeline, most_calls) as clock:
+        with at_the_users_line(), accelerator.recording(timeline, most_calls, host) as clock:
             _clocks.append(clock)
             try:
                 yield timeline

@@ -37,13 +37,17 @@ class Effects:
 
     def actions(self, whole: Action) -> list[Action]:
         """Returns the copies, kernels and waits in order of time. `whole` describes the operator as
-        one kernel: its bytes and operations are divided among the actual kernels."""
+        one kernel: its bytes, operations and time are divided among the actual kernels."""
         if self is ONE_KERNEL:
             return [whole]
         count = max(1, self.kernels + self.kernels_after)
-        one = whole
-        if count > 1:
-            one = whole._replace(nbytes=whole.nbytes / count, flops=whole.flops / count)
+        one, each_us = whole, whole.microseconds
+        if each_us is not None:
+            each_us /= count + self.d2d
+        if count + self.d2d > 1:
+            one = whole._replace(
+                nbytes=whole.nbytes / count, flops=whole.flops / count, microseconds=each_us
+            )
         uploads = self.uploads or self.pinned_uploads or self.staged_uploads
         if not (uploads or self.d2d or self.reads or self.downloads or self.syncs):
             return [one] * (self.kernels + self.kernels_after)
@@ -51,7 +55,7 @@ class Effects:
             [copy("h2d_pageable", SCALAR_BYTES), SYNC] * self.uploads
             + [copy("h2d_pinned", SCALAR_BYTES)] * self.pinned_uploads
             + [copy("h2d_pageable", SCALAR_BYTES)] * self.staged_uploads
-            + [copy("d2d", whole.nbytes / 2)] * self.d2d
+            + [copy("d2d", whole.nbytes / 2)._replace(microseconds=each_us)] * self.d2d
             + [one] * self.kernels
             + [copy("d2h", SCALAR_BYTES), SYNC] * self.reads
             + [copy("d2h", SCALAR_BYTES)] * self.downloads

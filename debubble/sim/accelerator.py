@@ -13,12 +13,14 @@ import torch
 from ..clock.action import Action
 from ..clock.cost import CostModel
 from ..contract.addresses import MemoryRange
+from ..contract.host_times import HostTimes, host_times
 from ..contract.protocol import Work
 from ..contract.triton_mode import check_launch
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard
 from .clock.device import SimDevice
 from .clock.graph import SimGraph
+from .clock.own_python import OwnPython
 from .clock.streams import SimEvent, SimStream
 from .flex.flex_attention import SimFlexAttention
 from .kernels.address_copies import AddressCopies
@@ -165,8 +167,17 @@ class SimAccelerator:
 
     @contextmanager
     def recording(
-        self, timeline: TimelineData, most_calls: int | None = None
+        self,
+        timeline: TimelineData,
+        most_calls: int | None = None,
+        host: HostTimes | None = None,
     ) -> Iterator[Callable[[], float]]:
+        if (host or host_times()) == "measured":
+            gpu = self._device.cost.gpu
+            timeline.description = f"sim, modelled on {gpu}, your Python measured"
+            with self._measuring_python(), self.recording(timeline, most_calls, "modelled") as now:
+                yield now
+            return
         before, is_watched = self._device.hazards, self._device.names_lines
         recorder = self._device.start_recording(most_calls)
         began = self._device.now
@@ -180,6 +191,15 @@ class SimAccelerator:
             timeline.events.extend(recorder.events)
             timeline.cut_off = recorder.is_full
             timeline.unmeasured = sorted(recorder.unmeasured)
+
+    @contextmanager
+    def _measuring_python(self) -> Iterator[None]:
+        device = self._device
+        with OwnPython(device.python_worked) as device.own_python:
+            try:
+                yield
+            finally:
+                device.own_python = None
 
     @contextmanager
     def proving_races(self) -> Iterator[list[Hazard]]:

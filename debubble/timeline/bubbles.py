@@ -197,16 +197,16 @@ def split_gap(
 
 
 def syncs_by_thread(events: Iterable[Event]) -> defaultdict[str | None, list[Event]]:
-    """Returns the syncs of each thread in the order of their starts."""
+    """Returns the syncs of each thread, and its own Python, in the order of their starts."""
     syncs: defaultdict[str | None, list[Event]] = defaultdict(list)
-    for event in sorted((e for e in events if e.kind == "sync"), key=lambda e: e.start):
+    for event in sorted((e for e in events if e.kind in ("sync", "python")), key=lambda e: e.start):
         syncs[event.thread].append(event)
     return syncs
 
 
 def holding_sync(syncs: Sequence[Event], gap: Gap, launch: Event) -> Event | None:
-    """Returns the last of `syncs` that began before `launch`, or None if it had ended before the
-    gap began, so that it didn't delay the launch."""
+    """Returns the last of `syncs`, as `syncs_by_thread` has them, that began before `launch`, or
+    None if it had ended before the gap began, so that it didn't delay the launch."""
     before = bisect_left(syncs, launch.start, key=lambda sync: sync.start) - 1
     if before >= 0 and syncs[before].end > gap.start - CLOCK_SLACK:
         return syncs[before]

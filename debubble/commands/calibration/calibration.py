@@ -11,6 +11,7 @@ import torch
 
 from debubble.accelerator import Accelerator, Graph
 from debubble.clock.cost import CostModel
+from debubble.clock.kernel_table import table_for
 from debubble.recording import record
 
 from .kernels import copy_words, many_arguments, matrix_product
@@ -103,6 +104,7 @@ def cost_model(gpu: str, constants: dict[str, float]) -> CostModel:
     rounded to four digits."""
     return CostModel(
         gpu=gpu,
+        kernels=table_for(gpu),
         **{
             name: value if isinstance(value, int) else float(f"{value:.4g}")
             for name, value in constants.items()

@@ -40,9 +40,12 @@ from ..memory.tape import Step, Tape
 from ..tensor import SimTensor
 from .device_streams import DeviceStreams
 from .handing_out import HandingOut
+from .own_python import OwnPython, Spent
 from .races import GraphUse, Races
 from .recorder import Recorder
 from .streams import SimStream
+
+WAITS = "your Python waits (this machine)"
 
 
 class SimDevice:
@@ -57,6 +60,9 @@ class SimDevice:
         self.recorder: Recorder | None = None
         self.operator: Any = None
         """The operator overload that is running, or None; valid while the lock is held."""
+        self.own_python: OwnPython | None = None
+        """Measures the program's own Python between calls; None while that costs nothing."""
+
         self.hazards: list[Hazard] = []
         self.names_lines = False
         """True while races are looked for without a recording: each access then notes its source
@@ -99,6 +105,16 @@ class SimDevice:
         self.now += microseconds
         if self.now >= self.in_flight.next_done_at:
             self.settle()
+
+    def python_worked(self, spent: Spent) -> None:
+        """Moves the host's clock by what the program's own Python took, with an event for it."""
+        parts = (("your Python", spent.python_us), (WAITS, spent.waits_us))
+        for name, microseconds in parts:
+            if microseconds:
+                self.note(
+                    "python", name, HOST_LANE, self.now, microseconds, spent.line or self.source()
+                )
+                self.host_works(microseconds)
 
     def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None:
         """Makes the host wait until the device has reached the time `until`, and records the wait

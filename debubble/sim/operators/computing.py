@@ -245,6 +245,9 @@ class Computation:
             whole = matrix_product(self.name, moved, cpu_args)
         else:
             whole = Action("kernel", self.name, moved)
+        measured_us = self.device.cost.measured_us(self.name, cpu_args, results, moved)
+        if measured_us is not None:
+            whole = whole._replace(microseconds=measured_us)
         return [whole] if effects is ONE_KERNEL else effects.actions(whole)
 
     def _written(self, args: tuple, kwargs: dict) -> list[SimTensor]:

@@ -57,6 +57,9 @@ class Dispatcher:
         if run is None:
             run = self._runs[id(func)] = self._known[func] = self._classify(func)
         device = self.device
+        python = device.own_python
+        if python is not None:
+            python.ends()
         lock = device.lock
         if not lock.acquire(False):
             device.wait_for_lock()
@@ -70,6 +73,24 @@ class Dispatcher:
         finally:
             device.operator = outer
             lock.release()
+            if python is not None:
+                python.begins()
+
+    def aside(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns `call`, a function of sim that PyTorch calls, so that its time is not taken for
+        the learner's Python."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            python = self.device.own_python
+            if python is None:
+                return call(*args, **kwargs)
+            python.ends()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                python.begins()
+
+        return run
 
     def runs_by(self, func: Any, run: Operator) -> None:
         """Makes the function `run` run the operator overload `func` from now on."""

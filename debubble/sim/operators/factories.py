@@ -99,7 +99,7 @@ def install(dispatcher: Dispatcher) -> None:
     factories = Factories(dispatcher)
     copies = dict.fromkeys(("_copy_from", "_copy_from_and_resize"), factories.copy_from)
     for name, call in {**factories.by_name, **copies}.items():
-        _library.impl(name, call, "PrivateUse1")
+        _library.impl(name, dispatcher.aside(call), "PrivateUse1")
     for name in (*TAKEN_APART_ELSEWHERE, *LEAVES_OUT, "_local_scalar_dense"):
         func = _overload(name)
         _library.impl(name, partial(_in_one_piece, dispatcher, func), "PrivateUse1")
@@ -107,16 +107,24 @@ def install(dispatcher: Dispatcher) -> None:
             run = partial(_in_one_piece, dispatcher, func)
             _library.impl(name, run, "AutogradPrivateUse1")
         if name in TAKEN_APART_ELSEWHERE and has_kernel(func, IMPLICIT):
-            _library.impl(name, partial(differentiable, dispatcher, func), "AutogradPrivateUse1")
+            _library.impl(
+                name,
+                dispatcher.aside(partial(differentiable, dispatcher, func)),
+                "AutogradPrivateUse1",
+            )
     for name in ANSWERED_BY_THE_HOST:
         _library.impl(
-            name, partial(differentiable, dispatcher, _overload(name)), "AutogradPrivateUse1"
+            name,
+            dispatcher.aside(partial(differentiable, dispatcher, _overload(name))),
+            "AutogradPrivateUse1",
         )
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
-        _library.impl("scaled_dot_product_attention", partial(attention, dispatcher), key)
+        _library.impl(
+            "scaled_dot_product_attention", dispatcher.aside(partial(attention, dispatcher)), key
+        )
         for overload in ("Tensor", "IntList"):
             _library.impl(f"ctc_loss.{overload}", partial(_ctc_loss, overload), key)
-    _library.impl("linear", partial(linear, dispatcher), "AutogradPrivateUse1")
+    _library.impl("linear", dispatcher.aside(partial(linear, dispatcher)), "AutogradPrivateUse1")
     dispatcher.runs_by(LINEAR, Linear(dispatcher))
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
@@ -124,7 +132,7 @@ def install(dispatcher: Dispatcher) -> None:
         _fallback.fallback(partial(_refuse, kind), key)
     half_fft.install(_library)
     sparse.install(dispatcher, dispatcher.runs_by, _library, _fallback)
-    autocast.install(_library, _fallback)
+    autocast.install(_library, _fallback, dispatcher.aside)
 
 
 def _ctc_loss(

@@ -21,6 +21,7 @@ GLYPHS: dict[str, tuple[str, str]] = {
     "d2h": ("▼", "download"),
     "h2d_pageable": ("▲", "pageable upload"),
     "graph_launch": ("G", "graph launch"),
+    "python": ("≈", "your Python"),
     "sync": ("▒", "host sync: the host waits"),
 }
 RANK = {key: rank for rank, key in enumerate(GLYPHS)}

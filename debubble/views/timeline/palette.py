@@ -18,6 +18,7 @@ EVENT_STYLES: dict[str, tuple[str, str, str]] = {
     "d2h": ("download", "#b5548a", "#e79cc6"),
     "h2d_pageable": ("pageable upload", "#d55e00", "#ff8b3d"),
     "graph_launch": ("graph launch", "#4b3b8f", "#a99df0"),
+    "python": ("your Python", "#8c6d46", "#cbb08a"),
     "sync": ("host sync", "#b97f00", "#f2b632"),
 }
 CAUSE_STYLES: dict[Cause, tuple[str, str]] = dict(

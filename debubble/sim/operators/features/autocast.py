@@ -55,7 +55,11 @@ _cast_before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 an autocast region, even if it is used there many times."""
 
 
-def install(library: torch.library.Library, fallback: torch.library.Library) -> None:
+def install(
+    library: torch.library.Library,
+    fallback: torch.library.Library,
+    aside: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> None:
     fallback.fallback(torch.library.fallthrough_kernel, _KEY)
     rules: list[tuple[list[str], Cast]] = [
         (IN_HALF, lambda tensors: torch.get_autocast_dtype("sim")),
@@ -64,9 +68,9 @@ def install(library: torch.library.Library, fallback: torch.library.Library) -> 
     ]
     for names, type_for in rules:
         for name, func in _there_are(names):
-            library.impl(name, partial(_cast, func, type_for), _KEY)
+            library.impl(name, aside(partial(_cast, func, type_for)), _KEY)
     for name, func in _there_are(SUMMED_IN_FP32):
-        library.impl(name, partial(_sum, func), _KEY)
+        library.impl(name, aside(partial(_sum, func)), _KEY)
     for name in REFUSED:
         library.impl(name, partial(_refuse, name), _KEY)
     torch.clear_autocast_cache = partial(_forget, torch.clear_autocast_cache)

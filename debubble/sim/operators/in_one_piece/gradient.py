@@ -80,25 +80,28 @@ class _InOnePiece(torch.autograd.Function):
         *tensors: torch.Tensor,
     ) -> Any:
         ctx.device, ctx.func, ctx.args, ctx.kwargs = dispatcher.device, func, args, kwargs
+        ctx.aside = dispatcher.aside
         ctx.random_state = torch.get_rng_state() if _draws(func, args, kwargs) else None
         ctx.save_for_backward(*tensors)
         return differentiable(dispatcher, func, *args, **kwargs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
-        inputs = ctx.saved_tensors
-        wanted = [tensor for tensor in inputs if tensor.requires_grad]
-        found: Sequence[torch.Tensor | None]
-        if torch.is_grad_enabled():
-            out = flat_tensors(_with_inputs(ctx, _parts_of(ctx.func), inputs))
-            found = torch.autograd.grad(
-                out, wanted, gradients, allow_unused=True, create_graph=True
-            )
-        else:
-            found = _compute(ctx, inputs, gradients)
-        in_order = iter(found)
-        of_inputs = (next(in_order) if t.requires_grad else None for t in inputs)
-        return None, None, None, None, *of_inputs
+        return ctx.aside(_backward)(ctx, *gradients)
+
+
+def _backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
+    inputs = ctx.saved_tensors
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    found: Sequence[torch.Tensor | None]
+    if torch.is_grad_enabled():
+        out = flat_tensors(_with_inputs(ctx, _parts_of(ctx.func), inputs))
+        found = torch.autograd.grad(out, wanted, gradients, allow_unused=True, create_graph=True)
+    else:
+        found = _compute(ctx, inputs, gradients)
+    in_order = iter(found)
+    of_inputs = (next(in_order) if t.requires_grad else None for t in inputs)
+    return None, None, None, None, *of_inputs
 
 
 def _parts_of(func: Any) -> Callable[..., Any]:
@@ -134,7 +137,8 @@ def _compute(ctx: Any, inputs: Any, gradients: tuple) -> list[torch.Tensor | Non
 
     def actions(out: Any) -> list[Action]:
         moved = sum(tensor.nbytes for tensor in (*data, *flat_tensors(out)))
-        return effects.actions(Action("kernel", name, moved))
+        us = device.cost.measured_us(name, [*data, *ctx.args], flat_tensors(out), moved)
+        return effects.actions(Action("kernel", name, moved, microseconds=us))
 
     call = partial(_unseen, _gradients, ctx, data, wanted, towards)
     reads = [t for t in (*inputs, *gradients) if isinstance(t, SimTensor)]
