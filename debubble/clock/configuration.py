@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 Sizes = tuple[int, ...]
 HALVES = {"bfloat16", "float16"}
@@ -27,6 +27,16 @@ ALONG_A_DIMENSION = {
 SAME_AS = {"reshape": "clone", "contiguous": "clone"}
 
 
+class Shaped(Protocol):
+    """A tensor, as far as a time depends on it."""
+
+    @property
+    def shape(self) -> Sequence[int]: ...
+    @property
+    def dtype(self) -> object: ...
+    def stride(self) -> Sequence[int]: ...
+
+
 class Configuration(NamedTuple):
     """A call's kinds, from the most exact to the most general, and its sizes. Calls of one kind
     have sizes of the same meaning, and `weights` says how much a doubling of each matters."""
@@ -36,11 +46,14 @@ class Configuration(NamedTuple):
     weights: tuple[float, ...]
 
 
-def configuration(name: str, args: Sequence, results: Sequence) -> Configuration | None:
+def configuration(
+    name: str, args: Sequence[object], results: Sequence[Shaped]
+) -> Configuration | None:
     """Describes the call of the ATen operator `name`, such as "add.Tensor", with these arguments
-    and result tensors. A tensor is anything with a `shape`, a `dtype` and a `stride()`. Returns
+    and result tensors. Returns
     None for a call without tensors."""
     base, _, overload = name.partition(".")
+    base = base if base.startswith("_") else base.removesuffix("_")
     base = SAME_AS.get(base, base)
     inputs = list(tensors_in(args))
     if not inputs and not results:
@@ -64,7 +77,7 @@ def configuration(name: str, args: Sequence, results: Sequence) -> Configuration
     return _plain(base, dtype, inputs, results)
 
 
-def tensors_in(value: Any) -> Iterator[Any]:
+def tensors_in(value: object) -> Iterator[Shaped]:
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from tensors_in(item)
@@ -72,11 +85,11 @@ def tensors_in(value: Any) -> Iterator[Any]:
         yield value
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> TypeGuard[Shaped]:
     return hasattr(value, "stride")
 
 
-def dtype_of(tensor: Any) -> str:
+def dtype_of(tensor: Shaped) -> str:
     name = str(tensor.dtype).rpartition(".")[2]
     return "half" if name in HALVES else name
 
@@ -93,7 +106,7 @@ def _product(base: str, dtype: str, a: Any, b: Any) -> Configuration:
     return Configuration(kinds, (rows, columns, inner), (1, 1, 1))
 
 
-def _convolution(base: str, dtype: str, args: Sequence, results: Sequence) -> Configuration:
+def _convolution(base: str, dtype: str, args: Sequence, results: Sequence[Shaped]) -> Configuration:
     is_backward = base.endswith("backward")
     x, weight = args[1:3] if is_backward else args[:2]
     out = args[0] if is_backward else results[0]
@@ -112,7 +125,9 @@ def _convolution(base: str, dtype: str, args: Sequence, results: Sequence) -> Co
     return Configuration(kinds, sizes, (1,) * 6)
 
 
-def _attention(is_backward: bool, dtype: str, inputs: list, args: Sequence) -> Configuration | None:
+def _attention(
+    is_backward: bool, dtype: str, inputs: list[Shaped], args: Sequence
+) -> Configuration | None:
     four = [tensor for tensor in inputs if len(tensor.shape) == 4]
     if len(four) < 2:
         return None
@@ -135,7 +150,9 @@ def _lists(base: str, overload: str, dtype: str, tensors: Any) -> Configuration:
     return Configuration(kinds, sizes, (1, 1, 2))
 
 
-def _along_a_dimension(base: str, dtype: str, inputs: list, args: Sequence) -> Configuration:
+def _along_a_dimension(
+    base: str, dtype: str, inputs: list[Shaped], args: Sequence
+) -> Configuration:
     shape = tuple(inputs[0].shape)
     chosen = next((value for value in args[1:] if _is_dimensions(value)), None)
     if base in NORMALISATIONS and chosen is not None:
@@ -151,7 +168,9 @@ def _along_a_dimension(base: str, dtype: str, inputs: list, args: Sequence) -> C
     return Configuration(kinds, (math.prod(shape), length), (1, 1))
 
 
-def _over_channels(base: str, dtype: str, inputs: list, args: Sequence) -> Configuration | None:
+def _over_channels(
+    base: str, dtype: str, inputs: list[Shaped], args: Sequence
+) -> Configuration | None:
     first = inputs[0]
     if len(first.shape) < 2:
         return None
@@ -167,16 +186,15 @@ def _is_dimensions(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _plain(base: str, dtype: str, inputs: list, results: Sequence) -> Configuration:
+def _plain(base: str, dtype: str, inputs: list[Shaped], results: Sequence[Shaped]) -> Configuration:
     out = sum(map(count, results))
     largest = max(map(count, inputs), default=0)
     first = (inputs or results)[0]
     layout = _layout(inputs, together=base not in ("cat", "stack"))
     other = ""
-    if base in ("_to_copy", "copy_"):
-        of = inputs[1:2] if base == "copy_" else list(results)
+    if base in ("_to_copy", "copy"):
+        of = inputs[1:2] if base == "copy" else list(results)
         other = f" {dtype_of(of[0])}" if of else ""
-    base = base if base.startswith("_") else base.removesuffix("_")
     kinds = [
         f"{base} {len(inputs)} {dtype} {layout}{other}",
         f"{base} {len(inputs)} {layout}{other}",
@@ -197,7 +215,7 @@ def _layout(tensors: list, together: bool) -> str:
     return "broadcast" if together and len(shapes) > 1 else "dense"
 
 
-def is_contiguous(tensor: Any) -> bool:
+def is_contiguous(tensor: Shaped) -> bool:
     expected = 1
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
         if size != 1:
@@ -207,5 +225,5 @@ def is_contiguous(tensor: Any) -> bool:
     return True
 
 
-def count(tensor: Any) -> int:
+def count(tensor: Shaped) -> int:
     return math.prod(tensor.shape)

@@ -12,6 +12,7 @@ from debubble.assets import CALIBRATIONS
 from debubble.timeline.event import CopyKind
 
 from .action import Action, is_taken_over
+from .configuration import Shaped
 from .kernel_table import KernelTable
 
 DEFAULT_GPU = "nvidia-h200"
@@ -91,7 +92,7 @@ class CostModel:
         return self.triton_launch_us if action.unit == "triton" else self.launch_us
 
     def measured_us(
-        self, name: str, args: Sequence, results: Sequence, nbytes: float
+        self, name: str, args: Sequence[object], results: Sequence[Shaped], nbytes: float
     ) -> float | None:
         """Returns the device microseconds of a call of the operator `name`, which moves `nbytes`
         bytes, or None if nothing like it was measured. What another GPU's memory took is converted

@@ -8,11 +8,11 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from debubble.assets import CALIBRATIONS, slug
 
-from .configuration import Configuration, configuration, is_tensor
+from .configuration import Configuration, Shaped, configuration, is_tensor
 
 FOLDER = CALIBRATIONS / "kernels"
 HOPPER = re.compile(r"\b(G?H100|G?H200|H800)\b")
@@ -47,23 +47,32 @@ class Measured(NamedTuple):
     log_us: float
 
 
-class KernelTable:
-    """The measured calls of one GPU. `kinds` has, for each exact kind, the "more general" ones, the
-    "weights" of its sizes, and what was "measured": rows of sizes, with the microseconds last."""
+class OfKind(TypedDict):
+    """The measured calls of one exact kind."""
 
-    def __init__(self, gpu: str, memory_bandwidth: float, kinds: dict[str, dict[str, Any]]) -> None:
+    general: list[str]
+    """The more general kinds, the most general one last."""
+    weights: list[float]
+    measured: list[list[float]]
+    """Rows of sizes, with the microseconds last."""
+
+
+class KernelTable:
+    """The measured calls of one GPU, `kinds`, by their exact kinds."""
+
+    def __init__(self, gpu: str, memory_bandwidth: float, kinds: dict[str, OfKind]) -> None:
         self.gpu, self.memory_bandwidth = gpu, memory_bandwidth
         self._kinds = kinds
         self._under: dict[str, list[str]] = defaultdict(list)
         """The exact kinds of each kind."""
         for exact, of_kind in kinds.items():
-            for kind in (exact, *of_kind["more general"]):
+            for kind in (exact, *of_kind["general"]):
                 self._under[kind].append(exact)
         self._measured: dict[str, list[Measured]] = {}
         """The measurements of the kinds that were asked for so far."""
         self._known: dict[tuple, Time | None] = {}
 
-    def time_of(self, name: str, args: Sequence, results: Sequence) -> Time | None:
+    def time_of(self, name: str, args: Sequence[object], results: Sequence[Shaped]) -> Time | None:
         """Returns the time of a call, as `configuration` takes it, or None if nothing like it was
         measured."""
         try:
@@ -117,7 +126,7 @@ class KernelTable:
         return cls(stored["gpu"], stored["memory_bandwidth"], stored["kinds"])
 
 
-def _place(sizes: Sequence[int], weights: Sequence[float]) -> tuple[float, ...]:
+def _place(sizes: Sequence[float], weights: Sequence[float]) -> tuple[float, ...]:
     return tuple(
         weight * math.log2(max(1, size)) for size, weight in zip(sizes, weights, strict=True)
     )
@@ -127,7 +136,7 @@ def _nearest(those: list[Measured], place: tuple[float, ...]) -> float:
     return min(math.dist(one.place, place) for one in those)
 
 
-def _signature(value: Any) -> Any:
+def _signature(value: object) -> Any:
     """Returns what of an argument a time depends on, as a key of a dictionary."""
     if isinstance(value, (list, tuple)):
         return tuple([_signature(item) for item in value])

@@ -11,7 +11,7 @@ from debubble.clock.kernel_table import OF_HOPPER, KernelTable, table_for
 
 
 def row(kind, weights, *measured):
-    return {kind: {"more general": ["any"], "weights": weights, "measured": list(measured)}}
+    return {kind: {"general": ["any"], "weights": weights, "measured": list(measured)}}
 
 
 def product(rows, columns, inner):
@@ -71,6 +71,8 @@ def test_every_stored_time_is_one_and_every_row_has_its_kinds_sizes():
         for *sizes, microseconds in of_kind["measured"]:
             assert len(sizes) == len(of_kind["weights"]), kind
             assert microseconds > 0 and math.isfinite(microseconds), kind
+    for general, exact in table._under.items():
+        assert len({len(table._kinds[kind]["weights"]) for kind in exact}) == 1, general
 
 
 @pytest.mark.sim

@@ -118,11 +118,12 @@ def test_the_wheel_is_the_instruments_and_the_calibrations(installed):
         found = {name: archive.read(name) for name in files if name.endswith(".json")}
     assert "debubble/py.typed" in files, "users who install it would have none of its types"
     assert {name.partition("/")[0] for name in files} == {"debubble", "debubble_pytest.py"}
+    calibrations = ROOT / "assets/calibration"
     data = [*(ROOT / "debubble").rglob("*.js"), *(ROOT / "debubble").rglob("*.py")]
     assert {path.relative_to(ROOT).as_posix() for path in data} <= {*files}
     assert found == {
-        f"debubble/calibration/{path.name}": path.read_bytes()
-        for path in (ROOT / "assets" / "calibration").glob("*.json")
+        f"debubble/calibration/{path.relative_to(calibrations)}": path.read_bytes()
+        for path in calibrations.rglob("*.json")
     }
 
 
