@@ -25,12 +25,13 @@ import torch
 
 import debubble
 from debubble.accelerator import Accelerator
+from debubble.assets import ASSETS
 from debubble.clock.cost import VARIABLE
 
 HERE = Path(__file__).parent
 STEPS = HERE / "steps"
 SETS = ("reporting", "choosing")
-MEASURED = STEPS / "nvidia-h100-80gb-hbm3.json"
+MEASURED = ASSETS / "accuracy/nvidia-h100-80gb-hbm3.json"
 PAGE = HERE.parents[1] / "docs/accuracy.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 WARM_UP = 3
@@ -136,15 +137,16 @@ def tables() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
-    parser.add_argument("--measure", type=Path, metavar="FILE", help="measure this machine's GPU")
+    parser.add_argument("--measure", type=Path, metavar="FILE", help="measure the accelerator")
     parser.add_argument("--model", choices=SETS, help="print sim's times of a set, as JSON")
     arguments = parser.parse_args()
     if arguments.measure:
-        gpu = debubble.accelerator("cuda")
+        gpu = debubble.accelerator()
         steps = {
             which: {name: step_of(which, name, gpu) for name in names(which)} for which in SETS
         }
         about = {"gpu": gpu.description, "torch": torch.__version__}
+        arguments.measure.parent.mkdir(parents=True, exist_ok=True)
         arguments.measure.write_text(json.dumps({**about, "steps": steps}, indent=1) + "\n")
         return
     if arguments.model:

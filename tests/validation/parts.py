@@ -85,6 +85,7 @@ def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list
         *(tests(name, device) for name in TESTS),
         tests_of_much_memory(device),
         operators(device, benchmarks.parents[1] / "effects" / f"{benchmarks.name}-operators.json"),
+        accuracy(device, benchmarks.parents[1] / "accuracy" / f"{benchmarks.name}.json"),
         *(katas(folder, device) for folder in _folders("katas")),
         *(chapter(path, device) for path in sorted((ROOT / "tests/chapters").glob("*.ipynb"))),
         *(benchmark(system, device, benchmarks, timelines) for system in SYSTEMS),
@@ -141,6 +142,13 @@ def operators(device: str, counts: Path) -> Part:
     writes them to the file `counts`."""
     command = ("-m", "tests.accelerators.operators", "--device", device, "--output", str(counts))
     return Part("operators", device, (*command, "--processes", "6"), processes=6)
+
+
+def accuracy(device: str, steps: Path) -> Part:
+    """Returns the part that measures the steps with which sim's times are compared, and writes them
+    to the file `steps`."""
+    command = ("-m", "tests.outside.accuracy", "--measure", str(steps))
+    return Part("accuracy", device, command, alone=True)
 
 
 def katas(system: str, device: str) -> Part:
