@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -59,6 +60,7 @@ def hardware(accelerator: Accelerator) -> dict[str, str]:
         "GPU": gpu() if accelerator.modelled else gpu(limit_in_gib()),
         "accelerator": accelerator.description,
         "times": modelled if accelerator.modelled else measured,
+        **({} if accelerator.modelled else numa(pci_address(), allowed_cpus())),
         "pinned memory": pinning(accelerator),
         "batch copies": batch_copies(accelerator),
     }
@@ -83,7 +85,55 @@ def gpu(limit: float | None = None) -> str:
 def pinning(accelerator: Accelerator) -> str:
     if not accelerator.pin_memory:
         return "not possible here: every upload is pageable"
-    return "modelled" if accelerator.modelled else "yes"
+    if accelerator.modelled:
+        return "modelled"
+    return "yes; PyTorch rounds each block up to a power of two bytes"
+
+
+def pci_address() -> str:
+    """Returns the GPU's place in /sys/bus/pci/devices, or "" if this PyTorch doesn't say it."""
+    import torch
+
+    gpu = torch.cuda.get_device_properties(0)
+    domain, bus, place = (
+        getattr(gpu, f"pci_{part}_id", -1) for part in ("domain", "bus", "device")
+    )
+    return "" if -1 in (domain, bus, place) else f"{domain:04x}:{bus:02x}:{place:02x}.0"
+
+
+def allowed_cpus() -> set[int]:
+    """Returns the processors on which this process may run, or an empty set if it isn't known."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def numa(gpu: str, cpus: set[int], system: Path = Path("/sys")) -> dict[str, str]:
+    """Returns a line about the memory nodes of the GPU and of this process, or {} if the machine
+    has one node, or doesn't say. Memory of another node than the GPU's makes copies slower."""
+    try:
+        of_gpu = int((system / "bus/pci/devices" / gpu / "numa_node").read_text())
+        nodes = {
+            int(path.parent.name.removeprefix("node")): _numbers(path.read_text())
+            for path in (system / "devices/system/node").glob("node*/cpulist")
+        }
+    except (OSError, ValueError):
+        return {}
+    if of_gpu < 0 or len(nodes) < 2:
+        return {}
+    of_process = sorted(node for node, those in nodes.items() if those & cpus)
+    here = " and ".join(map(str, of_process)) or "unknown"
+    text = f"the GPU is on node {of_gpu}, this process may run on {here}"
+    if of_process != [of_gpu]:
+        text += f": copies are faster with `numactl --cpunodebind={of_gpu} --membind={of_gpu}`"
+    return {"memory nodes": text}
+
+
+def _numbers(text: str) -> set[int]:
+    """Returns the numbers of a list such as "0-3,8"."""
+    found: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
 
 
 def batch_copies(accelerator: Accelerator) -> str:

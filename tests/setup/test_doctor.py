@@ -29,7 +29,7 @@ def test_it_says_which_accelerator_this_is_and_whether_times_are_modelled(accele
     assert lines["Triton"].endswith(
         "interpreted on the CPU" if accelerator.modelled else "compiled"
     )
-    assert len(lines) <= 14
+    assert len(lines) <= 15
 
 
 @pytest.mark.parametrize(
@@ -139,3 +139,37 @@ def test_it_says_how_much_of_the_gpu_this_process_may_use(monkeypatch, limit, sa
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     assert command.gpu(limit) == said
+
+
+@pytest.fixture
+def two_nodes(tmp_path):
+    """Returns a /sys of a machine with processors 0-3 and 8 on node 0, 4-7 on node 1, and a GPU
+    there."""
+    for node, cpus in ((0, "0-3,8\n"), (1, "4-7\n")):
+        (tmp_path / f"devices/system/node/node{node}").mkdir(parents=True)
+        (tmp_path / f"devices/system/node/node{node}/cpulist").write_text(cpus)
+    (tmp_path / "bus/pci/devices/0000:17:00.0").mkdir(parents=True)
+    (tmp_path / "bus/pci/devices/0000:17:00.0/numa_node").write_text("1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "cpus, said",
+    [
+        ({4, 5}, "this process may run on 1"),
+        ({8}, "this process may run on 0: copies are faster with `numactl --cpunodebind=1"),
+        ({3, 4}, "this process may run on 0 and 1: copies are faster"),
+        (set(), "this process may run on unknown: copies are faster"),
+    ],
+)
+def test_it_names_the_memory_nodes_of_the_gpu_and_the_process(two_nodes, cpus, said):
+    (line,) = command.numa("0000:17:00.0", cpus, two_nodes).values()
+    assert said in line and line.startswith("the GPU is on node 1")
+    assert ("numactl" in line) == (cpus != {4, 5})
+
+
+def test_it_says_nothing_of_memory_nodes_where_there_is_one_or_none_is_told(two_nodes):
+    assert command.numa("", {4}, two_nodes) == {}
+    assert command.numa("0000:99:00.0", {4}, two_nodes) == {}
+    (two_nodes / "bus/pci/devices/0000:17:00.0/numa_node").write_text("-1\n")
+    assert command.numa("0000:17:00.0", {4}, two_nodes) == {}
