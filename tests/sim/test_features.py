@@ -174,6 +174,25 @@ def test_memory_is_shared_with_no_other_library(accelerator):
         torch.utils.dlpack.to_dlpack(x)
 
 
+@pytest.mark.parametrize("length", [64, 63])
+@pytest.mark.parametrize("head", [16, 15], ids=["fused", "step by step"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_in_inference_mode_has_the_kernels_of_any_other(
+    accelerator, length, head, masked
+):
+    x = torch.rand(2, 4, length, head, device="sim")
+    mask = torch.rand(2, 1, 1, length, device="sim") > 0.3 if masked else None
+
+    def kernels():
+        with debubble.record(accelerator) as timeline:
+            F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+        return [event.name for event in timeline.events if event.kind == "kernel"]
+
+    expected = kernels()
+    with torch.inference_mode():
+        assert kernels() == expected
+
+
 def test_flex_attention_called_directly_is_attention(accelerator):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 

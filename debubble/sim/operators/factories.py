@@ -21,7 +21,7 @@ from .differences.other_means import LEAVES_OUT
 from .dispatch import Dispatcher
 from .execution import Operation, execute
 from .features import autocast, sparse
-from .in_one_piece.attention import attention
+from .in_one_piece import attention
 from .in_one_piece.gradient import ANSWERED_BY_THE_HOST, differentiable
 from .in_one_piece.linear import OPERATOR as LINEAR
 from .in_one_piece.linear import Linear, linear
@@ -118,10 +118,8 @@ def install(dispatcher: Dispatcher) -> None:
             dispatcher.aside(partial(differentiable, dispatcher, _overload(name))),
             "AutogradPrivateUse1",
         )
+    attention.install(dispatcher, _library)
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
-        _library.impl(
-            "scaled_dot_product_attention", dispatcher.aside(partial(attention, dispatcher)), key
-        )
         for overload in ("Tensor", "IntList"):
             _library.impl(f"ctc_loss.{overload}", partial(_ctc_loss, overload), key)
     _library.impl("linear", dispatcher.aside(partial(linear, dispatcher)), "AutogradPrivateUse1")

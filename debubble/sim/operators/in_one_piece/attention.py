@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from debubble.private.torch import scaled_dot_product_attention_math
 from debubble.rules.attention import way_of_attention
 
+from ..computing import Computation
 from ..dispatch import Dispatcher
 from .gradient import differentiable
 
@@ -19,8 +21,23 @@ MASK_ALIGNMENT = 8
 padded."""
 
 
+def install(dispatcher: Dispatcher, library: torch.library.Library) -> None:
+    for_gradients = partial(attention, partial(differentiable, dispatcher, OPERATOR))
+    for key in ("PrivateUse1", "AutogradPrivateUse1"):
+        library.impl("scaled_dot_product_attention", dispatcher.aside(for_gradients), key)
+    in_one_piece = Computation(dispatcher.device, OPERATOR)
+
+    def run(args: tuple, kwargs: dict) -> torch.Tensor:
+        if not torch.is_inference_mode_enabled():
+            return in_one_piece(args, kwargs)
+        # In inference mode PyTorch passes by the keys above.
+        return attention(lambda *args, **kwargs: in_one_piece(args, kwargs), *args, **kwargs)
+
+    dispatcher.runs_by(OPERATOR, run)
+
+
 def attention(
-    dispatcher: Dispatcher,
+    whole: Callable[..., torch.Tensor],
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -31,6 +48,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
+    """Runs the operator as CUDA would; `whole` runs it as one kernel, with a mask of numbers."""
     mask = attn_mask
     if mask is not None and mask.dtype == torch.bool:
         mask = _added(mask, query)
@@ -44,9 +62,7 @@ def attention(
         length = mask.size(-1)
         missing = MASK_ALIGNMENT - length % MASK_ALIGNMENT
         mask = torch.nn.functional.pad(mask, [0, missing])[..., :length]
-    return differentiable(
-        dispatcher, OPERATOR, query, key, value, mask, dropout_p, is_causal, **rest
-    )
+    return whole(query, key, value, mask, dropout_p, is_causal, **rest)
 
 
 def _added(mask: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
