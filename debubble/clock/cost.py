@@ -98,7 +98,7 @@ class CostModel:
         bytes, or None if nothing like it was measured. What another GPU's memory took is converted
         by the bandwidths."""
         table = KernelTable.load(self.kernels) if self.kernels else None
-        found = table.time_of(name, args, results) if table else None
+        found = table.time_of(name, args, results, nbytes) if table else None
         if table is None or found is None:
             return None
         there = nbytes / table.memory_bandwidth

@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict, cast
 
 from debubble.assets import CALIBRATIONS, slug
 
@@ -72,11 +72,14 @@ class KernelTable:
         """The measurements of the kinds that were asked for so far."""
         self._known: dict[tuple, Time | None] = {}
 
-    def time_of(self, name: str, args: Sequence[object], results: Sequence[Shaped]) -> Time | None:
+    def time_of(
+        self, name: str, args: Sequence[object], results: Sequence[Shaped], nbytes: float
+    ) -> Time | None:
         """Returns the time of a call, as `configuration` takes it, or None if nothing like it was
-        measured."""
+        measured. The call moves `nbytes` bytes, which tell calls with equal arguments apart if
+        their results depend on values."""
         try:
-            key = (name, _signature(args), _signature(results))
+            key = (name, nbytes, _signature(args))
         except (RuntimeError, NotImplementedError):  # A sparse tensor has no strides.
             return None
         try:
@@ -136,10 +139,19 @@ def _nearest(those: list[Measured], place: tuple[float, ...]) -> float:
     return min(math.dist(one.place, place) for one in those)
 
 
-def _signature(value: object) -> Any:
-    """Returns what of an argument a time depends on, as a key of a dictionary."""
-    if isinstance(value, (list, tuple)):
-        return tuple([_signature(item) for item in value])
-    if is_tensor(value):
-        return value.shape, value.dtype, value.stride()
-    return value if isinstance(value, (int, str)) else None
+def _signature(values: Sequence[object]) -> tuple:
+    """Returns what of these arguments a time depends on, as a key of a dictionary: no floats, which
+    may differ in every step."""
+    key: list[object] = []
+    for value in values:
+        kind = type(value)
+        if kind in PLAIN:
+            key.append(value)
+        elif kind is list or kind is tuple:
+            key.append(_signature(cast("Sequence", value)))
+        elif kind is not float and is_tensor(value):
+            key += (value.shape, value.dtype, value.stride())
+    return tuple(key)
+
+
+PLAIN = {int, bool, str, type(None)}

@@ -241,13 +241,11 @@ class Computation:
                 return []
             effects = replace(effects, kernels_after=0)
         moved += sum([tensor.data_on_cpu.nbytes for tensor in inputs])
+        us = self.device.cost.measured_us(self.name, cpu_args, results, moved)
         if self.multiplies:
-            whole = matrix_product(self.name, moved, cpu_args)
+            whole = matrix_product(self.name, moved, cpu_args, us)
         else:
-            whole = Action("kernel", self.name, moved)
-        measured_us = self.device.cost.measured_us(self.name, cpu_args, results, moved)
-        if measured_us is not None:
-            whole = whole._replace(microseconds=measured_us)
+            whole = Action("kernel", self.name, moved, microseconds=us)
         return [whole] if effects is ONE_KERNEL else effects.actions(whole)
 
     def _written(self, args: tuple, kwargs: dict) -> list[SimTensor]:

@@ -31,11 +31,13 @@ MATRIX_PRODUCTS: dict[str, Flops] = {
 HALVES = (torch.float16, torch.bfloat16)
 
 
-def matrix_product(name: str, nbytes: float, args: Sequence) -> Action:
+def matrix_product(name: str, nbytes: float, args: Sequence, us: float | None) -> Action:
     """Returns the kernel of a matrix product in MATRIX_PRODUCTS, with its floating point
-    operations. It runs on tensor cores if the factors are halves."""
+    operations, and its `us` microseconds if they are known. It runs on tensor cores if the factors
+    are halves."""
     tensor_cores = args[1].dtype in HALVES
-    return Action("kernel", name, nbytes, MATRIX_PRODUCTS[name](args), "library", tensor_cores)
+    flops = MATRIX_PRODUCTS[name](args)
+    return Action("kernel", name, nbytes, flops, "library", tensor_cores, microseconds=us)
 
 
 def unit_of(name: str) -> str:
