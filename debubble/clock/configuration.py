@@ -24,7 +24,6 @@ ALONG_A_DIMENSION = {
     *("sort", "topk", "argsort", "multinomial"),
 }
 """Operators whose time depends on the length of what they reduce, sort or scan."""
-SAME_AS = {"reshape": "clone", "contiguous": "clone"}
 
 
 class Shaped(Protocol):
@@ -50,11 +49,9 @@ def configuration(
     name: str, args: Sequence[object], results: Sequence[Shaped]
 ) -> Configuration | None:
     """Describes the call of the ATen operator `name`, such as "add.Tensor", with these arguments
-    and result tensors. Returns
-    None for a call without tensors."""
+    and result tensors. Returns None for a call without tensors."""
     base, _, overload = name.partition(".")
     base = base if base.startswith("_") else base.removesuffix("_")
-    base = SAME_AS.get(base, base)
     inputs = list(tensors_in(args))
     if not inputs and not results:
         return None

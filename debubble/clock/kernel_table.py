@@ -80,7 +80,7 @@ class KernelTable:
         their results depend on values."""
         try:
             key = (name, nbytes, _signature(args))
-        except (RuntimeError, NotImplementedError):  # A sparse tensor has no strides.
+        except RuntimeError:  # A sparse tensor has no strides.
             return None
         try:
             return self._known[key]
@@ -140,8 +140,8 @@ def _nearest(those: list[Measured], place: tuple[float, ...]) -> float:
 
 
 def _signature(values: Sequence[object]) -> tuple:
-    """Returns what of these arguments a time depends on, as a key of a dictionary: no floats, which
-    may differ in every step."""
+    """Returns the parts of these arguments on which a time depends, as a key of a dictionary: no
+    floats, which may differ in every step."""
     key: list[object] = []
     for value in values:
         kind = type(value)

@@ -1,5 +1,6 @@
 """A program's own Python between calls: nothing by default, and an event if it is measured."""
 
+import subprocess
 import sys
 import time
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 import debubble
+from debubble import Timeline
 from debubble.sim.clock import own_python
 
 pytestmark = pytest.mark.sim
@@ -42,16 +44,47 @@ def own(timeline):
     return [(e.name, e.duration) for e in timeline.events if e.kind == "python"]
 
 
-def test_work_between_two_operators_is_an_event_as_long_as_it_took(accelerator, clock):
+def two_calls(accelerator, between, host=None):
+    """Returns the recording of two additions with `between()` between them."""
     x = torch.ones(64, device=accelerator.device)
-    with debubble.record(accelerator, host="measured") as timeline:
+    with debubble.record(accelerator, host=host) as timeline:
         x + 1
-        clock.works(200)
+        between()
         x + 2
+    return timeline
+
+
+def test_work_between_two_operators_is_an_event_as_long_as_it_took(accelerator, clock):
+    timeline = two_calls(accelerator, lambda: clock.works(200), "measured")
     assert own(timeline) == [("your Python", 200_000)]
     first, second = (e for e in timeline.events if e.kind == "kernel")
     assert second.start - first.start > 200_000
     assert timeline.label.endswith("your Python measured")
+
+
+def test_sleep_is_a_wait_of_this_machine(accelerator, clock):
+    timeline = two_calls(accelerator, lambda: clock.sleeps(50), "measured")
+    assert own(timeline) == [("your Python waits (this machine)", 50_000)]
+
+
+def test_by_default_own_python_costs_nothing(accelerator, clock):
+    timeline = two_calls(accelerator, lambda: clock.works(200))
+    assert own(timeline) == [] and timeline.length < 1000
+
+
+def test_the_command_measures_it_when_asked(tmp_path):
+    script, saved = tmp_path / "script.py", tmp_path / "timeline.json"
+    script.write_text(
+        "import time, torch\nx = torch.ones(64, device='cuda')\ny = x + 1\n"
+        "time.sleep(0.05)\nprint((x + 2).sum().item())\n"
+    )
+    command = (sys.executable, "-m", "debubble", "syncs", "--as-cuda", "--save", str(saved))
+    waits = []
+    for options in ((), ("--host", "measured")):
+        subprocess.run([*command, *options, str(script)], check=True, capture_output=True)
+        waits.append([e.source.line for e in Timeline.load(saved).events if "waits (" in e.name])
+    modelled, measured = waits
+    assert modelled == [] and 4 in measured
 
 
 def test_the_line_is_the_one_that_ran(accelerator):
@@ -67,24 +100,6 @@ def test_the_line_is_the_one_that_ran(accelerator):
     assert worked.source.line in (loop, loop + 1)
     bubble = max(timeline.bubbles(), key=lambda bubble: bubble.duration)
     assert bubble.cause == "waiting for the host" and bubble.source == worked.source
-
-
-def test_sleep_is_a_wait_of_this_machine(accelerator, clock):
-    x = torch.ones(64, device=accelerator.device)
-    with debubble.record(accelerator, host="measured") as timeline:
-        x + 1
-        clock.sleeps(50)
-        x + 2
-    assert own(timeline) == [("your Python waits (this machine)", 50_000)]
-
-
-def test_by_default_own_python_costs_nothing(accelerator, clock):
-    x = torch.ones(64, device=accelerator.device)
-    with debubble.record(accelerator) as timeline:
-        x + 1
-        clock.works(200)
-        x + 2
-    assert own(timeline) == [] and timeline.length < 1000
 
 
 @pytest.mark.parametrize("call", [lambda x: x @ x, lambda x: x.sum().item(), torch.zeros_like])

@@ -57,12 +57,12 @@ class Dispatcher:
         if run is None:
             run = self._runs[id(func)] = self._known[func] = self._classify(func)
         device = self.device
-        python = device.own_python
-        if python is not None:
-            python.ends()
         lock = device.lock
         if not lock.acquire(False):
             device.wait_for_lock()
+        python = device.own_python
+        if python is not None:
+            python.ends()
         outer, device.operator = device.operator, func
         try:
             return run(args, kwargs)
