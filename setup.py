@@ -6,7 +6,7 @@ setup(
     packages=[*find_packages(include=["debubble", "debubble.*"]), "debubble.calibration"],
     package_dir={"debubble.calibration": "assets/calibration"},
     package_data={
-        "debubble": ["py.typed", "views/**/*.js", "commands/board/page.*"],
+        "debubble": ["py.typed", "views/**/*.js", "views/race/words.json", "commands/board/page.*"],
         "debubble.calibration": ["*.json", "kernels/*.json"],
     },
     py_modules=["debubble_pytest"],

@@ -1,5 +1,4 @@
-"""The two files that all pages share: one script and one style sheet, without files from
-elsewhere."""
+"""The files that pages share: scripts and one style sheet, with nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ from pathlib import Path
 from debubble.views.controls import slider
 from debubble.views.dashboard import status, table
 from debubble.views.javascript import one_module
+from debubble.views.race import facts
 from debubble.views.timeline import widget
 
 HERE = Path(__file__).parent
@@ -23,6 +23,7 @@ WIDGETS = {
 def write_static(folder: Path) -> None:
     (folder / "static").mkdir(parents=True)
     (folder / "static/site.js").write_text(script())
+    (folder / "static/race.js").write_text(race_script())
     (folder / "static/site.css").write_text((HERE / "style.css").read_text())
 
 
@@ -32,6 +33,12 @@ def script() -> str:
     widgets = ",\n".join(f"{name}: {as_value(source)}" for name, source in WIDGETS.items())
     own = one_module(HERE / "browser/site.js")
     return f"(() => {{\nconst WIDGETS = {{\n{widgets}\n}};\n{own}\n}})();\n"
+
+
+def race_script() -> str:
+    """Returns the script of pages with a race, which starts each race of the page."""
+    own = one_module(HERE / "browser/start_race.js")
+    return f"(() => {{\nconst RACE = {as_value(facts.source())};\n{own}\n}})();\n"
 
 
 def as_value(module: str) -> str:

@@ -8,6 +8,18 @@ from debubble.exercises.kata_files.catalogue import Catalogue, Kata
 
 from .page import Page
 
+INDEX = "katas/index.html"
+
+
+def index(root: Path, chapters: list[Page]) -> Page:
+    """Returns the page with links to all katas, below their chapters."""
+    text = f"# Katas\n\n{ABOUT}\n\n{by_chapter(root, chapters)}"
+    return Page.of_markdown(INDEX, "Katas", text, "katas/README.md")
+
+
+ABOUT = """A kata is a small function that works but stalls, with a failing test that teaches.
+Solve the katas of a chapter after you have read it."""
+
 
 def pages(root: Path) -> list[Page]:
     return [
@@ -28,7 +40,10 @@ def by_chapter(root: Path, chapters: list[Page]) -> str:
     parts = []
     for chapter in chapters:
         own = [kata for kata in katas if chapter.path.startswith(f"{kata.chapter}_")]
-        links = [f"- [{kata.title}]({path_of(kata)}) ({effort(kata)})" for kata in own]
+        links = [
+            f"- [{kata.title}]({path_of(kata).removeprefix('katas/')}) ({effort(kata)})"
+            for kata in own
+        ]
         parts += [f"### {chapter.title}", "\n".join(links)]
     return "\n\n".join(parts)
 

@@ -35,9 +35,17 @@ class Page:
     """Further values for the template."""
 
     @classmethod
-    def of_markdown(cls, path: str, title: str, text: str, source: str = "") -> Page:
+    def of_markdown(
+        cls,
+        path: str,
+        title: str,
+        text: str,
+        source: str = "",
+        about: dict[str, Any] | None = None,
+    ) -> Page:
         cell = nbformat.v4.new_markdown_cell(text)
-        return cls(path, title, nbformat.v4.new_notebook(cells=[cell]), source)
+        notebook = nbformat.v4.new_notebook(cells=[cell])
+        return cls(path, title, notebook, source, about or {})
 
     @property
     def to_root(self) -> str:

@@ -1,0 +1,7 @@
+// Starts the races of a page.
+import { Model } from "./model.js";
+
+for (const el of document.querySelectorAll("[data-race]")) {
+  el.replaceChildren();
+  RACE.render({ model: new Model({ pair: el.dataset.race, address: true }), el });
+}
