@@ -13,8 +13,9 @@ from solutions.engine.measure import latency, step_costs
 from solutions.engine.measure import variants as of_bench
 from solutions.engine.measure.presets import PrefixPreset, ServingPreset
 from solutions.engine.measure.variants import VARIANTS
+from solutions.engine.pictures.dashboard import TABLES, TOKENS
 from solutions.measure.benchmark import idle_in_a_row
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import test_the_table_stays_within_a_terminal, timed_alone  # noqa: F401
 
 COMPARED = ("none", "all")
 IN_A_ROW = {"decode": 2, "prefill": 1}
@@ -70,7 +71,11 @@ def run(accelerator, tmp_path_factory):
     (folder of its files, printed text)."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     preset = tiny(accelerator.modelled)
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        timed_alone(accelerator, TOKENS | TABLES),
+    ):
         patch.setattr(of_bench, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
         patch.setattr(step_costs, "STEPS_IN_A_ROW", dict.fromkeys((True, False), IN_A_ROW))
         for name in ("hybrid", "hybrid_on_sim"):

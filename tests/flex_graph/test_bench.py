@@ -8,13 +8,14 @@ from dataclasses import asdict, replace
 import pytest
 
 from debubble.timeline import Timeline
+from solutions.engine.pictures.dashboard import TABLES
 from solutions.flex_graph import bench
 from solutions.flex_graph.measure import decode_step, step_limits
 from solutions.flex_graph.measure.decode_step import STEPS_IN_A_ROW, FlexWorkload
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
 from solutions.measure import benchmark
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import test_the_table_stays_within_a_terminal, timed_alone  # noqa: F401
 
 LAYERS = 2
 
@@ -25,7 +26,11 @@ def run(accelerator, tmp_path_factory):
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     tiny = asdict(replace(FlexConfig.tiny(), num_layers=LAYERS))
     workload = FlexWorkload(**tiny, cached=(5, 40), num_gpu_blocks=32)
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        timed_alone(accelerator, TABLES),
+    ):
         for preset in ("narrow", "small"):
             patch.setattr(FlexWorkload, preset, lambda: workload)
         # These matter on a GPU: the model whose weights are read, and the blocks of a

@@ -13,7 +13,7 @@ from solutions.gdn.measure import forward_calls, forward_comparison
 from solutions.gdn.measure.prefill_step import GDNWorkload
 from solutions.gdn.step import MOST_TOKENS, VARIANTS
 from solutions.measure import benchmark
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import test_the_table_stays_within_a_terminal, timed_alone  # noqa: F401
 
 LAYERS = 2
 
@@ -23,7 +23,11 @@ def run(accelerator, tmp_path_factory):
     """Returns (folder, printed text) of a quick run on a small model of few layers and heads."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     shallow = replace(GDNWorkload.small(), num_layers=LAYERS, num_v_heads=1)
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        timed_alone(accelerator),
+    ):
         patch.setattr(GDNWorkload, "small", lambda: shallow)
         patch.setattr(forward_calls, "HEADS", 4)
         # The peer changes its process, so test_forward_comparison runs it in a process of
