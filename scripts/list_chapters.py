@@ -22,6 +22,7 @@ from debubble.exercises.kata_files.catalogue import Catalogue, Kata
 
 ROOT = Path(__file__).resolve().parents[1]
 UPSTREAM = "https://github.com/vllm-project/vllm/pull/"
+MORE = "more"
 MINUTES_PER_CELL, MINUTES_PER_KATA = 1, 10
 """Minutes of a workshop's day to plan for a cell and for a kata, not measured. A kata may have
 minutes of its own in katas.toml."""
@@ -47,6 +48,7 @@ class Chapter:
     title: str
     headline: str
     cells: int
+    """The number of cells on the main path: without the folded ones, which have the tag MORE."""
 
     @classmethod
     def read(cls, path: Path) -> Chapter:
@@ -60,7 +62,8 @@ class Chapter:
             sys.exit(f"{path} begins with {first!r}: it needs `# NN · Title`, and a story below it")
         named = (sentence for sentence in sentences if "pull request #" in sentence.lower())
         headline = next(named, sentences[0]).replace("**", "")
-        return cls(path.name, *heading.groups(), headline, len(cells))
+        main = [cell for cell in cells if MORE not in cell["metadata"].get("tags", ())]
+        return cls(path.name, *heading.groups(), headline, len(main))
 
     def link(self, to_root: str) -> str:
         return f"[{self.number} · {self.title}]({to_root}chapters/{self.file})"

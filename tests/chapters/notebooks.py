@@ -11,6 +11,8 @@ READERS = sorted((ROOT / "chapters").glob("*.ipynb"))
 REFERENCES = sorted((ROOT / "tests/chapters").glob("*.ipynb"))
 HIDDEN = "source_hidden"
 QUESTION = "Predict: "
+MORE = "more"
+"""The tag of each cell in a folded part, its heading included."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Cell:
     def is_collapsed(self) -> bool:
         """True if JupyterLab hides the cell's code until the reader opens it."""
         return bool(self.metadata.get("jupyter", {}).get(HIDDEN))
+
+    @property
+    def is_more(self) -> bool:
+        """True if the cell is off the main path, below "If you want to know more"."""
+        return MORE in self.metadata.get("tags", ())
 
     @property
     def asks(self) -> bool:

@@ -57,7 +57,8 @@ class Question:
     @property
     def nouns(self) -> tuple[str, ...]:
         unit = self.answer.partition(" ")[2]
-        return NOUNS.get(unit, (unit,) if unit else ())
+        units = (unit, f"{unit}s", f"{unit.removesuffix('y')}ies")  # "1 upload" has the singular.
+        return next((NOUNS[one] for one in units if one in NOUNS), (unit,) if unit else ())
 
 
 def questions(cells: Sequence[Cell]) -> Iterator[Question]:

@@ -1,6 +1,9 @@
 """The shape of a chapter: its beginning and end, and for every time whether it was measured."""
 
+import ast
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -8,6 +11,9 @@ from .notebooks import READERS, Cell, cells_of
 
 every_chapter = pytest.mark.parametrize("path", READERS, ids=lambda path: path.stem)
 PROMISES = ("You need", "Afterwards you can", "Time")
+CELLS_OF_MAIN_PATH = 60
+STILL_LONG = {"04", "05", "06"}
+"""The chapters whose main path is still too long."""
 LINES_OF_A_SCREEN, LETTERS_OF_A_SCREEN = 14, 1500
 UNIT = re.compile(r"\b(?:micro|milli)seconds?\b|µs\b|\bms\b")
 HOW = re.compile(r"measured|modelled|recorded|computed from|\{how\}|\{where\}")
@@ -21,7 +27,60 @@ def test_it_begins_with_what_one_needs_what_one_will_be_able_to_do_and_how_long_
     rows = dict(re.findall(r"^\| ([^|]+) \| (.+) \|$", first.source, re.MULTILINE))
     assert set(PROMISES) <= set(rows)
     minutes = int(re.search(r"(\d+) minutes", rows["Time"])[1])
-    assert minutes == pytest.approx(len(cells_of(path)), abs=15), "a minute a cell, as in the plan"
+    main = [cell for cell in cells_of(path) if not cell.is_more]
+    assert minutes == pytest.approx(len(main), abs=15), "a minute a cell, as in the plan"
+
+
+@every_chapter
+def test_the_main_path_is_short(path):
+    if path.name[:2] not in STILL_LONG:
+        assert sum(not cell.is_more for cell in cells_of(path)) <= CELLS_OF_MAIN_PATH
+
+
+@every_chapter
+def test_a_folded_part_begins_at_its_heading_and_ends_at_the_next(path):
+    """JupyterLab folds all cells below a collapsed heading, up to the next heading of its level or
+    a higher one."""
+    cells = cells_of(path)
+    for above, cell in pairwise(cells):
+        if cell.is_more and not above.is_more:
+            assert cell.source.startswith("### If you want to know more: "), cell.id
+            assert cell.metadata["jp-MarkdownHeadingCollapsed"] is True, cell.id
+        elif cell.is_more:
+            assert not re.match(r"#{1,3} ", cell.source), cell.id
+        elif above.is_more:
+            assert re.match(r"#{2,3} ", cell.source), cell.id
+
+
+@every_chapter
+def test_the_main_path_needs_no_folded_cell(path):
+    """A reader can run the main path alone: no cell of it uses a name that only a folded cell
+    defines, and every question is asked and answered on it."""
+    known, folded = set(), set()
+    for cell in cells_of(path):
+        if cell.kind != "code":
+            continue
+        assert not (cell.is_more and (".compare(" in cell.source and cell.is_collapsed)), cell.id
+        tree = ast.parse(cell.source)
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        made = set(names_made(tree))
+        used = {node.id for node in names if isinstance(node.ctx, ast.Load)} - made
+        if cell.is_more:
+            folded |= made - known
+            continue
+        assert not used & (folded - known), f"{cell.id} uses {used & (folded - known)}"
+        known |= made
+
+
+def names_made(tree: ast.Module) -> Iterator[str]:
+    """Yields the names that a cell assigns, imports or defines, also inside its functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.arg):
+            yield node.arg if isinstance(node, ast.arg) else node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
 
 
 @every_chapter

@@ -13,11 +13,9 @@ OF_A_COPY = "of a single copy: asked is how two servers differ"
 INNOCENT = {
     **{
         ("02", "uploads", f"cell-{cell}"): OF_A_SITE
-        for cell in ("10", "12", "24", "27a", "30", "31a", "37")
+        for cell in ("08", "12", "24", "27a", "30", "31a", "35b", "37")
     },
-    ("03", "uploads", "cell-13"): "of the step before, where the tables come on top of it",
-    ("03", "uploads", "cell-14"): "of the step before, where the tables come on top of it",
-    ("03", "uploads", "cell-24"): "where the starts lie, not where the tables are sent from",
+    ("02", "site_waits", "cell-06"): "the number of a request",
     ("04", "group_pages", "cell-35"): "the number of a block",
     ("04", "short_capture", "cell-64"): "the question's own words",
     ("05", "merged", "cell-09"): "the number of a block",

@@ -42,7 +42,8 @@ class NumberQuestion(Question[Range, float]):
         return self.parse(self.field.value)
 
     def parse(self, words: str) -> Range:
-        found = RANGE.fullmatch(words.removesuffix(self.unit).strip())
+        words = words.strip().removesuffix(self.unit).removesuffix(singular(self.unit))
+        found = RANGE.fullmatch(words.strip())
         if not found:
             what = f"{words.strip()!r} is no answer" if words.strip() else "The field is empty"
             raise ValueError(f"{what}: write a number such as 7, or a range such as 5 to 9.")
@@ -68,13 +69,19 @@ class NumberQuestion(Question[Range, float]):
         return f"It is {right}, {how}."
 
     def _with_unit(self, words: str) -> str:
-        return f"{words} {self.unit}" if self.unit else words
+        unit = singular(self.unit) if words == "1" else self.unit
+        return f"{words} {unit}" if unit else words
 
 
 def predict(question: str, unit: str = "") -> NumberQuestion:
     """Returns a question whose answer is a number; `unit` follows the number wherever it is shown:
     "waits", "microseconds"."""
     return NumberQuestion(question, unit)
+
+
+def singular(unit: str) -> str:
+    """Returns the singular of a unit: "upload" for "uploads", "copy" for "copies"."""
+    return f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
 
 
 def number_of(words: str) -> float:
