@@ -62,7 +62,7 @@ class Chapter:
             sys.exit(f"{path} begins with {first!r}: it needs `# NN · Title`, and a story below it")
         named = (sentence for sentence in sentences if "pull request #" in sentence.lower())
         headline = next(named, sentences[0]).replace("**", "")
-        main = [cell for cell in cells if MORE not in cell["metadata"].get("tags", ())]
+        main = [cell for cell in cells if MORE not in cell.get("metadata", {}).get("tags", ())]
         return cls(path.name, *heading.groups(), headline, len(main))
 
     def link(self, to_root: str) -> str:

@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).resolve().parents[1]
 READERS, REFERENCES = ROOT / "chapters", ROOT / "tests/chapters"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-SECONDS_PER_CELL = 120
+SECONDS_PER_CELL = 300
 QUESTION = "Predict: "
 """The beginning of the text that a question shows in a cell's output."""
 

@@ -16,8 +16,7 @@ INNOCENT = {
         for cell in ("08", "12", "24", "27a", "30", "31a", "35b", "37")
     },
     ("02", "site_waits", "cell-06"): "the number of a request",
-    ("04", "group_pages", "cell-35"): "the number of a block",
-    ("04", "short_capture", "cell-64"): "the question's own words",
+    ("04", "group_pages", "cell-34m0"): "the number of a block",
     ("05", "merged", "cell-09"): "the number of a block",
     ("05", "copies", "cell-05"): "asks why it is not one copy of all bytes",
     ("05", "copies", "cell-17"): "another copy, of one large piece",

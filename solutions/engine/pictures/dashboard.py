@@ -22,12 +22,13 @@ from ..model.model import Model
 from ..optimizations import Optimizations
 
 TOGGLES = {
-    "pinned_h2d": "Image ranges: one pinned upload",
-    "sync_free": "Inputs and tokens: no waits",
-    "gdn_precompute": "Chunk tables: planned on the host",
-    "flex_full_graph": "Decode: one graph",
-    "offload_triton": "Prefix loads: by a kernel",
+    "pinned_h2d": "01 pinned_h2d: image ranges in one upload",
+    "sync_free": "02 sync_free: inputs and tokens without waits",
+    "gdn_precompute": "03 gdn_precompute: chunk tables from the host",
+    "flex_full_graph": "04 flex_full_graph: a decode step in one graph",
+    "offload_triton": "05 offload_triton: prefixes loaded by a kernel",
 }
+"""The label of each switch: its chapter, its name in code, and what it does."""
 SLIDERS: dict[str, Sequence[int]] = {
     "batch": Amounts((2, 4, 8), "requests"),
     "images": Amounts((0, 1, 3), "a request"),
