@@ -2,15 +2,12 @@
 the change the host waits."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 import debubble
-import solutions.engine
 from solutions.engine import Engine, Model, SamplingParams
-from solutions.engine.measure.sites import measure
 from solutions.engine.model.architecture import Architecture
 from solutions.sync_free.before import (
     bad_words,
@@ -120,17 +117,6 @@ def test_what_can_not_be_pooled_is_refused(attention_only, pooling):
         engine.pool([[1]])
     engine.run()
     assert engine.pool([]).shape == (0, pooling.config.model.hidden_size)
-
-
-@pytest.mark.sim
-@pytest.mark.deep
-def test_each_of_the_eight_has_its_place_and_waits_no_more(accelerator):
-    found = measure(accelerator)
-    assert len(found) == 8
-    folder = Path(solutions.engine.__file__).parent
-    for name, waits in found.items():
-        assert (waits.before > 0, waits.after, waits.same_answers) == (True, 0, True), name
-        assert (folder / waits.runs_in).exists()
 
 
 WISHES = {
