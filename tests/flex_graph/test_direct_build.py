@@ -6,10 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 
-from solutions.flex_graph.buffers import PersistentBuffers
 from solutions.flex_graph.mask import CAUSAL, sliding_window
-from solutions.flex_graph.tables.device_build import build_on_device
-from solutions.flex_graph.tables.direct_build import build_by_operators, kv_blocks
+from solutions.flex_graph.tables.direct_build import kv_blocks
 from tests.common import claims
 
 from .tables import LIMITS, MASKS, Batch, Results, expected_pages, listed, on_device, some_batches
@@ -40,28 +38,6 @@ def test_the_pages_are_those_that_loops_find_in_ascending_order(accelerator, nam
     assert kv_num_blocks.dtype == kv_indices.dtype == torch.int32
     assert kv_indices.shape == (groups, LIMITS.q_block * columns + 1)
     assert listed(kv_num_blocks, kv_indices) == [*map(sorted, expected_pages(batch, MASKS[name]))]
-
-
-@pytest.mark.parametrize("name", MASKS)
-def test_operators_build_the_tables_that_kernels_build(accelerator, name):
-    """PyTorch's operators and our kernels build the same tables, step after step in the same
-    memory. (The operators sort the pages.)"""
-    by_operators, by_kernels = (PersistentBuffers(LIMITS, accelerator.device) for _ in range(2))
-    for lengths in ([(1, 33), (20, 70), (9, 9)], [(2, 17)], [(16, 16), (1, 50), (1, 70), (3, 5)]):
-        batch = Batch.shuffled(lengths, num_tokens=40).in_all_rows()
-        common = batch.common(accelerator)
-        build_by_operators(by_operators, LIMITS, MASKS[name], common)
-        batch.copy_into(by_kernels)
-        build_on_device(by_kernels, LIMITS, MASKS[name], 40, common.max_seq_len)
-        for table in ("query_start_loc", "seq_lens", "doc_ids", "decode_offset", "kv_num_blocks"):
-            found, right = getattr(by_operators, table), getattr(by_kernels, table)
-            assert found.tolist() == right.tolist(), table
-        mapping = by_operators.physical_to_logical
-        assert torch.equal(mapping.cpu(), by_kernels.physical_to_logical.cpu())
-        pages, right_pages = (
-            listed(b.kv_num_blocks, b.kv_indices) for b in (by_operators, by_kernels)
-        )
-        assert pages == [*map(sorted, right_pages)]
 
 
 def test_behind_the_last_page_all_is_minus_one(accelerator):

@@ -1,5 +1,5 @@
-"""Measures the limits of a step: reading the weights once, and building its metadata on the device,
-by our kernels and by PyTorch's operators as in vLLM #36298."""
+"""Measures the limits of a step: reading the weights once, and building its metadata on the
+device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from ..builder import FlexAttentionMetadataBuilder
 from ..model.config import FlexConfig
 from ..steps.batch import CommonAttentionMetadata
 from ..steps.limits import Limits
-from ..tables.direct_build import build_by_operators
 
 NAME = "flex_graph_limits"
 REQUESTS, BLOCKS = 256, 1024
@@ -42,11 +41,11 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
         console.print("The limits of a step are measured on a GPU with 32 GB or more.")
         return
     reading_us = read_once_us(accelerator, weights)
-    building_us, operators_us = build_us(accelerator), build_us(accelerator, by_operators=True)
+    building_us = build_us(accelerator)
     console.print(
         f"The weights of Llama-3-8B that a step reads, {weights / 1e9:.1f} GB, are read once in "
         f"{reading_us / 1e3:.2f} ms.\nThe metadata of {REQUESTS} requests with {BLOCKS} blocks is "
-        f"built in {building_us:.0f} µs, and by PyTorch's operators in {operators_us:.0f} µs."
+        f"built in {building_us:.0f} µs."
     )
     if folder is None:
         return
@@ -56,7 +55,6 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
             "requests": REQUESTS,
             "blocks": BLOCKS,
             "device_us": building_us,
-            "operators_us": operators_us,
             "buffers": buffer_shapes(build_limits()),
         },
     }
@@ -96,9 +94,9 @@ def build_limits() -> Limits:
     )
 
 
-def build_us(accelerator: Accelerator, by_operators: bool = False) -> float:
-    """Returns the device time in µs of one build of the metadata, by our kernels or by PyTorch's
-    operators. Every block moves to another request or place in each build."""
+def build_us(accelerator: Accelerator) -> float:
+    """Returns the device time in µs of one build of the metadata. Every block moves to another
+    request or place in each build."""
     limits, device = build_limits(), accelerator.device
     builder = FlexAttentionMetadataBuilder(limits, device)
     ones = torch.arange(REQUESTS + 1, dtype=torch.int32, device=device)
@@ -115,10 +113,7 @@ def build_us(accelerator: Accelerator, by_operators: bool = False) -> float:
     ]
 
     def build() -> None:
-        if by_operators:
-            build_by_operators(builder.buffers, limits, builder.mask, steps[0])
-        else:
-            builder.build(steps[0])
+        builder.build(steps[0])
         steps.reverse()
 
     return _device_us(accelerator, build)

@@ -1,8 +1,5 @@
 """The tables of a step by PyTorch's operators, none of which waits: vLLM #36298 builds them this
-way.
-
-The kernels of device_build write the same tables; step_limits compares the two.
-"""
+way, and the kernels of device_build write the same tables."""
 
 from __future__ import annotations
 
@@ -11,29 +8,9 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from ..buffers import PersistentBuffers, copy_to_persistent
+from ..buffers import copy_to_persistent
 from ..mask import Mask
-from ..steps.batch import CommonAttentionMetadata, check_batch
 from ..steps.limits import Limits
-
-
-def build_by_operators(
-    buffers: PersistentBuffers, limits: Limits, mask: Mask, common: CommonAttentionMetadata
-) -> None:
-    """Fills `buffers` with a step's tables by PyTorch's operators, except block_table and the
-    buffers that only kernels use.
-
-    Raises ValueError, before anything is changed, for a batch beyond the limits.
-    """
-    check_batch(common, limits, buffers.seq_lens.device)
-    table, starts, seq_lens = common.block_table, common.query_start_loc, common.seq_lens
-    mapping = physical_to_logical_mapping(table, seq_lens, limits.block_size, limits.num_gpu_blocks)
-    copy_to_persistent(buffers.physical_to_logical, mapping)
-    num_tokens = common.num_actual_tokens
-    doc_ids = request_of_each(starts, num_tokens)
-    _, pages = kv_blocks(table, starts, seq_lens, doc_ids, limits, mask, num_tokens)
-    tensors = MetadataTensors(*(getattr(buffers, name) for name in MetadataTensors._fields))
-    persistent_metadata(tensors, starts, seq_lens, pages)
 
 
 def physical_to_logical_mapping(
