@@ -12,8 +12,6 @@ from .notebooks import READERS, Cell, cells_of
 every_chapter = pytest.mark.parametrize("path", READERS, ids=lambda path: path.stem)
 PROMISES = ("You need", "Afterwards you can", "Time")
 CELLS_OF_MAIN_PATH = 60
-STILL_LONG = {"05"}
-"""The chapters whose main path is still too long."""
 LINES_OF_A_SCREEN, LETTERS_OF_A_SCREEN = 14, 1500
 UNIT = re.compile(r"\b(?:micro|milli)seconds?\b|µs\b|\bms\b")
 HOW = re.compile(r"measured|modelled|recorded|computed from|\{how\}|\{where\}")
@@ -33,8 +31,7 @@ def test_it_begins_with_what_one_needs_what_one_will_be_able_to_do_and_how_long_
 
 @every_chapter
 def test_the_main_path_is_short(path):
-    if path.name[:2] not in STILL_LONG:
-        assert sum(not cell.is_more for cell in cells_of(path)) <= CELLS_OF_MAIN_PATH
+    assert sum(not cell.is_more for cell in cells_of(path)) <= CELLS_OF_MAIN_PATH
 
 
 @every_chapter

@@ -93,16 +93,60 @@ def test_where_nobody_reads_the_answer_is_shown_at_once(shown, monkeypatch):
 @pytest.mark.parametrize(
     "said, sentence",
     [
-        ("3", "You said 3. It is 3, as you said."),
-        ("2 to 4", "You said 2 to 4. It is 3, within your range."),
-        ("5", "You said 5. It is 3. What did you miss?"),
+        ("3", "You said 3. That is right."),
+        ("2 to 4", "You said 2 to 4. It is within your range."),
+        ("5", "You said 5. What did you miss?"),
     ],
 )
-def test_the_verdict_says_how_they_go_together(shown, said, sentence):
+def test_the_answer_stands_once_and_how_the_guess_compares_with_it(shown, said, sentence):
     question = predict("how many?")
-    question.compare(3)
+    question.compare(3, "Since it is so.")
     say(question, said)
-    assert verdict(question) == sentence
+    assert shown[0].value.split("<br>") == ["<b>3</b>", sentence, "Since it is so."]
+    assert verdict(question) == f"You said {said}. See below."
+
+
+def enter(question):
+    """Presses Enter in the question's text field, as the browser reports it."""
+    question.field._handle_custom_msg({"event": "submit"}, [])
+
+
+def test_enter_commits():
+    question = predict("how many?")
+    question.field.value = "3"
+    enter(question)
+    assert question.guess.low == 3
+
+
+def test_the_first_answer_counts_and_locks_the_fields(shown, workspace):
+    for question, first, second in (
+        (predict("how many?"), "3", "5"),
+        (predict_line("which waits?", LINES), *LINES),
+        (predict_stretch("where?", 8, {}), (1.0, 2.0), (1.0, 3.0)),
+    ):
+        say(question, first)
+        said = question.guess
+        say(question, second)
+        assert question.guess == said
+        assert question.field.disabled and question.children[-1].children[0].disabled
+    assert len(workspace.read_text().splitlines()) == 1 + 3
+
+
+def test_an_answer_that_is_refused_locks_nothing():
+    question = predict("how many?")
+    say(question, "many")
+    assert not question.field.disabled
+    say(question, "3")
+    assert question.guess.low == 3
+
+
+@pytest.mark.parametrize(
+    "unit, one, two", [("uploads", "1 upload", "2 uploads"), ("copies", "1 copy", "2 copies")]
+)
+def test_a_count_of_one_has_a_unit_in_the_singular(unit, one, two):
+    question = predict("how many?", unit)
+    assert [question.answer_in_words(n) for n in (1, 2)] == [one, two]
+    assert question.parse(one).low == 1
 
 
 def test_what_one_commits_to_after_the_answer_ran_counts_the_same(shown):
@@ -121,7 +165,7 @@ def test_a_line_is_chosen_and_none_is_chosen_beforehand(shown):
     assert question.guess is None and "Nothing is chosen" in verdict(question)
     question.compare(LINES[0])
     say(question, LINES[1])
-    assert "It is loss.item()" in verdict(question)
+    assert shown[0].value.startswith("<b>loss.item()</b><br>You said loss += 1. What did you miss?")
 
 
 def test_an_answer_that_is_none_of_the_choices_is_refused():
@@ -141,7 +185,7 @@ def test_a_stretch_is_drawn_and_what_happened_appears_on_the_drawing(shown):
     assert "what happened" not in drawing.value
     say(question, (2.0, 4.0))
     assert "what happened from 2.00 to 3.00 ms" in drawing.value
-    assert "The two overlap by 50%." in verdict(question)
+    assert "The two overlap by 50%." in shown[0].value
 
 
 def test_a_stretchs_text_has_no_times_of_this_machine(shown, monkeypatch):
@@ -157,11 +201,11 @@ def test_the_table_at_the_end_shows_what_was_committed_to(shown):
     first.compare(3)
     second.compare(72)
     summary = show_predictions()
-    assert "It is 3, as you said." in summary.value
+    assert "3. That is right." in summary.value
     assert "commit first" in summary.value and "72" not in summary.value
     assert "its cells have not run" in summary.value
     say(second, "70")
-    assert "It is 72." in summary.value
+    assert "72. What did you miss?" in summary.value
     assert third in summary.questions and not any(n in repr(summary) for n in ("72", "70"))
 
 

@@ -42,7 +42,7 @@ class LineQuestion(Question[str, str]):
         return answer
 
     def judge(self, guess: str, answer: str) -> str:
-        return "That is right." if guess == answer else f"It is {answer}. What did you miss?"
+        return "That is right." if guess == answer else "What did you miss?"
 
     def __repr__(self) -> str:
         return "\n".join([super().__repr__(), *(f"  ( ) {line}" for line in self.lines)])

@@ -62,11 +62,9 @@ class NumberQuestion(Question[Range, float]):
         return self._with_unit(in_words(answer))
 
     def judge(self, guess: Range, answer: float) -> str:
-        right = self.answer_in_words(answer)
         if answer not in guess:
-            return f"It is {right}. What did you miss?"
-        how = "as you said" if guess.low == guess.high else "within your range"
-        return f"It is {right}, {how}."
+            return "What did you miss?"
+        return "That is right." if guess.low == guess.high else "It is within your range."
 
     def _with_unit(self, words: str) -> str:
         unit = singular(self.unit) if words == "1" else self.unit

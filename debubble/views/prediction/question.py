@@ -57,11 +57,14 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         self.answer: Answer | None = None
         self.outcome: AnswerText | None = None
         self.watchers: list[Watcher] = []
+        self._fields = fields
         self._button = ipywidgets.Button(
             description="Commit", tooltip=f"Commit to your answer: {question}"
         )
         self._verdict = ipywidgets.HTML()
         self._button.on_click(lambda button: self.commit())
+        for field in fields:
+            field.on_msg(self._on_enter)
         heading = ipywidgets.HTML(f"<b>Predict:</b> {marked_up(question)}")
         super().__init__([heading, *fields, ipywidgets.HBox([self._button, self._verdict])])
         Question.asked[:] = [one for one in Question.asked if one.question != question]
@@ -80,8 +83,11 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         display(reveal)
 
     def commit(self) -> None:
-        """Takes the guess in the fields as the reader's answer: stores it and shows the verdict. If
-        it is no answer, shows the error beside the fields."""
+        """Takes the guess in the fields as the reader's answer: stores it, locks the fields, and
+        shows the answer once it is known. If it is no answer, shows the error beside the fields.
+        Does nothing after the first answer."""
+        if self.guess is not None:
+            return
         try:
             guess = self.read()
         except ValueError as error:
@@ -89,6 +95,7 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
             return
         self.guess = guess
         keep(self.question, self.guess_in_words(guess))
+        self._lock()
         self._update()
 
     @property
@@ -97,14 +104,12 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         return self.guess is None and os.environ.get(AT_ONCE) != "at once"
 
     def verdict(self) -> str:
-        """Returns the reader's guess in words, and how it compares with the answer once that is
-        known; "Not predicted." without a guess."""
+        """Returns the reader's guess in words, and where the answer is; "No prediction." without a
+        guess."""
         if self.guess is None:
             return "No prediction."
-        said = f"You said {self.guess_in_words(self.guess)}"
-        if self.answer is None:
-            return f"{said}. Now run the next cells."
-        return f"{said}. {self.judge(self.guess, self.answer)}"
+        said = f"You said {self.guess_in_words(self.guess)}."
+        return f"{said} {'Now run the next cells.' if self.answer is None else 'See below.'}"
 
     def read(self) -> Guess:
         """Returns the guess in the fields. Raises ValueError with a sentence if it is no answer."""
@@ -123,13 +128,24 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         raise NotImplementedError
 
     def judge(self, guess: Guess, answer: Answer) -> str:
+        """Returns a sentence that compares the guess with the answer, without the answer."""
         raise NotImplementedError
+
+    def _on_enter(self, field: ipywidgets.Widget, content: dict, buffers: list) -> None:
+        """Commits if the reader presses Enter in a text field, which then sends this message."""
+        if content.get("event") == "submit":
+            self.commit()
+
+    def _lock(self) -> None:
+        for control in (*self._fields, self._button):
+            control.disabled = True
 
     def _restore(self, words: str) -> None:
         try:
             self.guess = self.parse(words)
         except ValueError:
             return
+        self._lock()
         self._say(f"{self.verdict()} (kept from last time)")
 
     def _update(self) -> None:
@@ -163,8 +179,9 @@ class Reveal(ipywidgets.HTML):
             return
         outcome = question.outcome
         lines = [f"<b>{marked_up(outcome.answer)}</b>"]
-        if question.guess is not None:
-            lines.append(marked_up(question.verdict()))
+        if question.guess is not None and question.answer is not None:
+            said = f"You said {question.guess_in_words(question.guess)}."
+            lines.append(marked_up(f"{said} {question.judge(question.guess, question.answer)}"))
         if outcome.because:
             lines.append(marked_up(outcome.because))
         self.value = "<br>".join(lines)

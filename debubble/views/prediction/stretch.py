@@ -77,7 +77,7 @@ class StretchQuestion(Question[Stretch, Stretch]):
 
     def judge(self, guess: Stretch, answer: Stretch) -> str:
         share = guess.common(answer) / max(guess.length, answer.length, 1e-9)
-        return f"It is {self.guess_in_words(answer)}. The two overlap by {share:.0%}."
+        return f"It is from {self.guess_in_words(answer)}. The two overlap by {share:.0%}."
 
     def _update(self) -> None:
         super()._update()

@@ -41,9 +41,10 @@ def row_of(question: Question) -> tuple[str, str, str]:
         return question.question, said, "its cells have not run"
     if question.is_open:
         return question.question, said, "commit first"
-    if question.guess is not None:
-        return question.question, said, question.judge(question.guess, question.answer)
-    return question.question, said, str(question.outcome and question.outcome.answer)
+    answer = str(question.outcome and question.outcome.answer)
+    if question.guess is None:
+        return question.question, said, answer
+    return question.question, said, f"{answer}. {question.judge(question.guess, question.answer)}"
 
 
 def show_predictions() -> Summary:
