@@ -12,8 +12,12 @@ from typing import NamedTuple
 CONTEXT = 2
 """Lines shown around a change."""
 MARKS = {"replace": ("−", "+"), "delete": ("−", ""), "insert": ("", "+"), "equal": ("", "")}
-SHADES = {"−": "#fbe3e0", "+": "#dff2e3"}
-STYLE = "white-space: pre; font-family: monospace; text-align: left; vertical-align: top; "
+SHADES = {"−": "rgba(207, 34, 46, .18)", "+": "rgba(26, 127, 55, .2)"}
+"""Backgrounds that let the page's own background through, so that they fit a light and a dark
+theme."""
+BLOCK = "margin: 0 0 .75em; min-width: 0; font-family: monospace; text-align: left; "
+LINE = "white-space: pre-wrap; overflow-wrap: anywhere; min-height: 1.2em; "
+"""A line that is wider than the page continues in the next row: nothing is cut off."""
 
 
 class CodeRow(NamedTuple):
@@ -58,17 +62,12 @@ class SideBySide:
         return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
-        heads = "".join(
-            f'<th scope="col" style="text-align: left">{escape(name)}</th>' for name in self.names
-        )
-        gap = f'<tr><td colspan="2" style="{STYLE}">…</td></tr>'
-        bodies = gap.join("".join(map(html_row, part)) for part in self.parts)
+        """Returns each change as two blocks. They are side by side if there is room for their
+        longest lines, and below one another otherwise."""
+        parts = "".join(part_html(part, self.names) for part in self.parts)
         return (
-            f'<div style="overflow-x: auto" tabindex="0" role="group" '
-            f'aria-label="{escape(self.title)}">'
-            f'<table style="color: #1f2933; background: #fff">'
-            f'<caption style="text-align: left">{escape(self.title)}</caption>'
-            f"<thead><tr>{heads}</tr></thead><tbody>{bodies}</tbody></table></div>"
+            f'<div role="group" aria-label="{escape(self.title)}" style="color: inherit">'
+            f"<p>{escape(self.title)}</p>{parts}</div>"
         )
 
 
@@ -85,10 +84,21 @@ def rows_of(
         )
 
 
-def html_row(row: CodeRow) -> str:
-    cells = []
-    for mark, line in zip(MARKS[row.kind], (row.before, row.after), strict=True):
-        shade = f"background: {SHADES[mark]}" if mark and line is not None else ""
-        words = "" if line is None else f"{mark or ' '} {line}"
-        cells.append(f'<td style="{STYLE}{shade}">{escape(words)}</td>')
-    return f"<tr>{''.join(cells)}</tr>"
+def part_html(part: Sequence[CodeRow], names: tuple[str, str]) -> str:
+    longest = max(len(line or "") for row in part for line in row[1:])
+    blocks = []
+    for side, name in enumerate(names):
+        lines = "".join(html_line(row, side) for row in part if row[1 + side] is not None)
+        blocks.append(
+            f'<div role="group" aria-label="{escape(name)}" '
+            f'style="{BLOCK}flex: 1 1 {longest + 3}ch"><em>{escape(name)}</em>{lines}</div>'
+        )
+    return f'<div style="display: flex; flex-wrap: wrap; gap: 0 1em">{"".join(blocks)}</div>'
+
+
+def html_line(row: CodeRow, side: int) -> str:
+    """Returns a line of the version `side`, 0 for before and 1 for after."""
+    mark, line = MARKS[row.kind][side], row[1 + side]
+    shade = f"background: {SHADES[mark]}" if mark else ""
+    words = escape(f"{mark or ' '} {line}")
+    return f'<div style="{LINE}{shade}">{words}</div>'
