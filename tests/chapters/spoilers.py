@@ -16,6 +16,11 @@ from .notebooks import Cell
 from .terms import prose
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+TEENS = (
+    "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
+    "eighteen", "nineteen",
+)  # fmt: skip
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 SMALL = 10
 """Numbers below this limit give an answer away only together with their unit."""
 NOUNS = {
@@ -33,6 +38,7 @@ NOUNS = {
 }
 """The words for what a question counts, by its unit. A unit that is missing here has only its own
 name."""
+LITTLE_WORDS = {"does", "from", "that", "these", "this", "what", "which", "with"}
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?!\w)")
 DEFINED = re.compile(r"^(\w+) = predict\w*\(", re.MULTILINE)
 Sight = Iterator[tuple[Cell, str, str]]
@@ -48,6 +54,10 @@ class Question:
     question."""
     answer: str
     """The first line of the answer's output."""
+    words: str = ""
+    """The question itself."""
+    choices: tuple[str, ...] = ()
+    """The answers to choose from, if it is a question with choices."""
 
     @property
     def number(self) -> float | None:
@@ -74,7 +84,9 @@ def questions(cells: Sequence[Cell]) -> Iterator[Question]:
         if answered is None:
             raise ValueError(f"{name}, asked in {cell.id}, is never answered")
         answer = cells[answered].shown.strip().splitlines() or [""]
-        yield Question(name, place, answered, answer[0])
+        asked, *lines = cell.shown.partition("Predict: ")[2].splitlines() or [""]
+        choices = tuple(re.findall(r"^  \( \) (.+)$", "\n".join(lines), re.MULTILINE))
+        yield Question(name, place, answered, answer[0], asked, choices)
 
 
 def within_sight(cells: Sequence[Cell], question: Question) -> Sight:
@@ -103,6 +115,13 @@ def spoilers(cells: Sequence[Cell]) -> Iterator[tuple[str, str, str]]:
     between machines are skipped, since they are elsewhere only by chance."""
     for question in questions(cells):
         value = question.number
+        if question.choices:
+            for cell, kind, text in within_sight(cells, question):
+                # Choices are often code, which `text` leaves out.
+                whole = text if text in cell.source else cell.source
+                if found := "; ".join(chosen(whole, question) if kind == "text" else ()):
+                    yield question.name, cell.id, found
+            continue
         if value is None or "nbval-ignore-output" in cells[question.answered].metadata.get(
             "tags", ()
         ):
@@ -120,6 +139,7 @@ def said(text: str, value: float, question: Question) -> Iterator[str]:
     anywhere, unless it is printed as a count of something else; a smaller one only beside the unit
     of the question, or in a table column of it."""
     if value >= SMALL:
+        yield from in_words(text, value, question)
         for found in NUMBER.finditer(text):
             counts = re.search(r"(\w+)=$", text[: found.start()])
             of_another = question.nouns and counts and counts[1] not in question.nouns
@@ -137,6 +157,40 @@ def said(text: str, value: float, question: Question) -> Iterator[str]:
         for found in re.finditer(pattern, text, re.IGNORECASE):
             yield found[0]
     yield from in_a_table(text, value, names)
+
+
+def in_words(text: str, value: float, question: Question) -> Iterator[str]:
+    """Yields the places in `text` that spell the number `value` in words, beside the question's
+    unit."""
+    names = "|".join(map(re.escape, question.nouns))
+    word = spelled(value)
+    if word and names:
+        for found in re.finditer(rf"\b{word} (?:\w+ ){{0,2}}(?:{names})\b", text, re.IGNORECASE):
+            yield found[0]
+
+
+def spelled(value: float) -> str:
+    """Returns a number from 10 to 99 in words, and "" for any other."""
+    if value != int(value) or not SMALL <= value < 100:
+        return ""
+    if value < 20:
+        return TEENS[int(value) - 10]
+    tens, ones = divmod(int(value), 10)
+    return TENS[tens - 2] + (f"-{WORDS[ones]}" if ones else "")
+
+
+def chosen(text: str, question: Question) -> Iterator[str]:
+    """Yields the sentences that name the right choice and no other one, and have two words of the
+    question: they say the answer."""
+    for sentence in re.split(r"(?<=[.?!])\s+|\n", text):
+        named = [choice for choice in question.choices if choice.lower() in sentence.lower()]
+        common = words_of(question.words) & words_of(sentence)
+        if named == [question.answer] and len(common) >= 2:
+            yield sentence
+
+
+def words_of(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]{4,}", text.lower())) - LITTLE_WORDS
 
 
 def in_a_table(text: str, value: float, names: str) -> Iterator[str]:

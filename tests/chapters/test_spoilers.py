@@ -72,6 +72,13 @@ def text(source):
 
 ASKS = code("asks", 'waits = predict("how many?", "waits")\nwaits', "Predict: how many?")
 ANSWERS = code("answers", 'waits.compare(n, "Each.")', "72 waits\nEach.", collapsed=True)
+MANY = code("answers", "waits.compare(n)", "55 waits", collapsed=True)
+CHOICE = code(
+    "asks",
+    'line = predict_line("Which line makes the host wait?", LINES)\nline',
+    "Predict: Which line makes the host wait?\n  ( ) loss.item()\n  ( ) loss += 1",
+)
+CHOSEN = code("answers", "line.compare(LINES[0])", "loss.item()", collapsed=True)
 FEW = code("answers", "waits.compare(n)", "3 waits", collapsed=True)
 
 
@@ -87,6 +94,7 @@ FEW = code("answers", "waits.compare(n)", "3 waits", collapsed=True)
         ([code("run", "run()", "host_syncs=3")], FEW, []),
         ([code("run", "run()", "        waits  graphs\neager       3       0")], FEW, []),
         ([text("In all three waits.")], FEW, []),
+        ([text("In all fifty-five waits.")], MANY, []),
         ([text("There are 3 long waits.")], FEW, []),
         ([], FEW, [code("check", 'assert counts["host_syncs"] == 3')]),
     ],
@@ -94,6 +102,18 @@ FEW = code("answers", "waits.compare(n)", "3 waits", collapsed=True)
 def test_an_answer_within_sight_is_found(above, answer, below):
     assert list(spoilers([*above, ASKS, answer, *below]))
     assert list(spoilers([ASKS, *above, answer, *below]))
+
+
+@pytest.mark.parametrize(
+    "words, is_found",
+    [
+        ("The host stops: the line loss.item() makes it wait.", True),
+        ("Here loss.item() reads a number.", False),
+        ("Does the line loss.item() or loss += 1 make the host wait?", False),
+    ],
+)
+def test_a_sentence_that_says_the_right_choice_is_found(words, is_found):
+    assert bool(list(spoilers([text(words), CHOICE, CHOSEN]))) == is_found
 
 
 @pytest.mark.parametrize(
