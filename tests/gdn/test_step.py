@@ -149,7 +149,7 @@ def few_requests(draw):
 
 
 @given(requests=few_requests(), padding_rows=st.sampled_from([0, 3]))
-@settings(max_examples=6)
+@settings(max_examples=3)
 def test_any_batch_in_all_variants(accelerator, shallow, requests, padding_rows):
     hidden = torch.randn(requests.starts[-1] + padding_rows, CONFIG.hidden_size)
     batch = batch_of(accelerator, requests, hidden.to(CONFIG.dtype))

@@ -268,6 +268,16 @@ def a_tensor_in_two_files(folder):
     (folder.path / "two.safetensors").write_bytes(data)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def what_is_there_already():
+    """Keeps the garbage collector from all objects made before these tests: it takes most of their
+    time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def on_the_device(accelerator):
     gc.collect()
     kind = accelerator.device.type
