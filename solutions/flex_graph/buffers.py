@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.attention.flex_attention import BlockMask
 
+from .steps.batch import CommonAttentionMetadata
 from .steps.limits import Limits
 
 
@@ -61,6 +62,14 @@ class PersistentBuffers:
             dtype = torch.int8 if name == "needs" else torch.int32
             fill = -1 if name in EMPTY_IS_MINUS_ONE else 0
             setattr(self, name, torch.full(shape, fill, dtype=dtype, device=device))
+
+    def copy_batch(self, common: CommonAttentionMetadata) -> None:
+        """Copies a batch to the buffers that graphs read, and makes all rows after it requests
+        without tokens."""
+        copy_to_persistent(self.query_start_loc, common.query_start_loc)
+        copy_to_persistent(self.seq_lens, common.seq_lens)
+        copy_to_persistent(self.block_table, common.block_table)
+        self.empty_behind(len(common.seq_lens))
 
     def empty_behind(self, num_requests: int) -> None:
         """Makes all rows from `num_requests` on requests without tokens. Their rows of block_table

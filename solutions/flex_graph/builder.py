@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from .buffers import FlexAttentionMetadata, PersistentBuffers, copy_to_persistent
+from .buffers import FlexAttentionMetadata, PersistentBuffers
 from .mask import CAUSAL, Mask, block_mask_over, paged_mask_mod
 from .steps.batch import CommonAttentionMetadata, check_batch
 from .steps.limits import Limits
@@ -42,7 +42,7 @@ class FlexAttentionMetadataBuilder:
         """
         buffers, num_tokens = self.buffers, common.num_actual_tokens
         check_batch(common, self.limits, buffers.seq_lens.device)
-        self._copy(common)
+        buffers.copy_batch(common)
         build_on_device(buffers, self.limits, self.mask, num_tokens, common.max_seq_len)
         return FlexAttentionMetadata(
             block_mask=block_mask_over(buffers, self.limits, self._mask_mod, num_tokens),
@@ -56,11 +56,3 @@ class FlexAttentionMetadataBuilder:
         over pages. `common` needs all rows and columns of any replay: shapes are captured too."""
         longest = max(common.max_seq_len, self.limits.max_model_len)
         return self.build(replace(common, max_seq_len=longest))
-
-    def _copy(self, common: CommonAttentionMetadata) -> None:
-        """Copies a batch to the buffers that graphs read, and makes all rows after it requests
-        without tokens."""
-        copy_to_persistent(self.buffers.query_start_loc, common.query_start_loc)
-        copy_to_persistent(self.buffers.seq_lens, common.seq_lens)
-        copy_to_persistent(self.buffers.block_table, common.block_table)
-        self.buffers.empty_behind(len(common.seq_lens))

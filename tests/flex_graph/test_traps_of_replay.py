@@ -155,10 +155,16 @@ class StridesOfTheStep(FlexAttentionMetadataBuilder):
     """A naive builder: it copies the block table to persistent memory, but with the strides of the
     step's table."""
 
-    def _copy(self, common):
-        super()._copy(common)
-        table = common.block_table
-        self.buffers.block_table.as_strided(table.shape, table.stride()).copy_(table)
+    def __init__(self, *args):
+        super().__init__(*args)
+        copy_batch, persistent = self.buffers.copy_batch, self.buffers.block_table
+
+        def copy_with_its_strides(common):
+            copy_batch(common)
+            table = common.block_table
+            persistent.as_strided(table.shape, table.stride()).copy_(table)
+
+        self.buffers.copy_batch = copy_with_its_strides
 
 
 class TableOfTheStep(MaskOnceRunner):
