@@ -300,6 +300,17 @@ def test_the_badge_always_says_modelled_or_measured(show, modelled, says, axis):
     assert badge.is_visible()
 
 
+def test_a_long_badge_is_never_cut_off(show):
+    view = show(transformer_step(1))
+    view.page.set_viewport_size({"width": 320, "height": 600})
+    lengthen = "(node) => (node.textContent = 'measured on a GPU, '.repeat(9))"
+    view.page.locator(".badge").evaluate(lengthen)
+    view.settle()
+    badge = view.page.locator(".badge").bounding_box()
+    assert badge["x"] + badge["width"] <= 320
+    assert badge["height"] > 30, "in several rows"
+
+
 def test_the_legend_gives_idle_shares_by_cause(show):
     view = show(transformer_step(0), before=transformer_step(4))
     before, after = view.page.locator(".share").all_inner_texts()
@@ -501,8 +512,28 @@ def before_and_after():
     before, after = Recording(), Recording()
     before.kernel(10, 200, before.launch(0, 4), name="long")
     before.kernel(300, 340, before.launch(290, 295), name="second")
-    after.kernel(10, 60, after.launch(0, 4), name="short")
+    after.kernel(10, 130, after.launch(0, 4), name="short")
     return after.timeline, before.timeline
+
+
+STACKED_ROWS = 104
+"""The height of the rows host, stream 0 and idle, which a stacked recording has above the other."""
+
+
+def test_a_recording_that_took_much_longer_is_stacked_above_and_each_row_answers_for_itself(show):
+    before, after = Recording(), Recording()
+    before.kernel(10, 900, before.launch(0, 4), name="long")
+    after.kernel(10, 60, after.launch(0, 4), name="short")
+    view = show(after.timeline, before.timeline)
+    tip = view.page.locator(".tip")
+    for below, words in ((0, "before: kernel: long"), (STACKED_ROWS, "kernel: short")):
+        view.move(view.x_of(30), STREAM_Y + below)
+        assert tip.inner_text().startswith(words)
+    view.move(view.x_of(500), STREAM_Y + STACKED_ROWS)
+    assert not tip.is_visible()
+    alone = view.canvas.bounding_box()["height"]
+    view.update(after.timeline)
+    assert view.canvas.bounding_box()["height"] == alone - STACKED_ROWS
 
 
 def test_keys_search_and_table_can_ask_the_ghost(show):
@@ -572,7 +603,7 @@ def microseconds(text: str) -> float:
 def test_the_keyboard_adds_up_what_is_seen_before_beside_after(show):
     view = show(*before_and_after())
     view.press("s")
-    assert sums_of(view)["kernel"] == ["2", "230.0 µs", "1", "50.0 µs"]
+    assert sums_of(view)["kernel"] == ["2", "230.0 µs", "1", "120.0 µs"]
     assert sums_of(view)["device idle"][1] == "100.0 µs"
     said = view.page.locator("[aria-live]").inner_text()
     assert "340.0 µs marked" in said and "device computes 230.0 µs" in said

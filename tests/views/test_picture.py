@@ -51,6 +51,33 @@ def test_before_is_ghosted_paler_than_after_and_stands_out_behind_it():
     assert share_of(both, "#bfdbeb") > 0.01
 
 
+def recording_of(length):
+    recording = Recording()
+    recording.kernel(10, length, recording.launch(0, 4))
+    return recording.timeline
+
+
+def test_a_recording_that_took_much_longer_is_drawn_above_in_full_colour():
+    short, long = recording_of(60), recording_of(900)
+    figure = draw_figure(short, long)
+    (axes,) = figure.axes
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    own = ["host", "stream 0", "idle"]
+    assert rows == [f"{which}: {row}" for which in ("before", "after") for row in own]
+    assert "before, above" in axes.get_title(loc="left")
+    assert "above, the device before: idle" in alt_text(short, long)
+    image = pixels(draw_png(short, long))
+    upper, lower = image[: len(image) // 2], image[len(image) // 2 :]
+    kernel = EVENT_STYLES["kernel"][1]
+    assert share_of(upper, kernel) > 5 * share_of(lower, kernel) > 0
+
+
+def test_up_to_three_times_as_long_it_is_a_ghost():
+    (axes,) = draw_figure(recording_of(400), recording_of(900)).axes
+    assert len(axes.get_yticklabels()) == 3
+    assert "before, ghosted" in axes.get_title(loc="left")
+
+
 def test_twenty_thousand_events_are_no_more_boxes_than_pixels():
     timeline = transformer_step(10, layers=530)
     assert len(timeline.events) > 20_000

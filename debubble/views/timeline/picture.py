@@ -39,6 +39,9 @@ GHOST_ALPHA = 0.25
 MARK = 0.06
 """The height, in rows, of the line that marks an event however short it is."""
 
+STACKED = 3
+"""How many times as long one of two recordings must be for the one before to be drawn above the
+other one: as a ghost behind it, it could hardly be seen."""
 MOST_LANES = 40
 """The most lanes in a picture; if there are more, one more row says how many."""
 WIDEST_LANE, WIDEST_LABEL = 32, 110
@@ -68,6 +71,10 @@ def draw_figure(
     bubbles as shaded bands with a row of their own."""
     timeline, before = Finished.of(timeline), before and Finished.of(before)
     lanes, rows = lanes_and_rows(timeline, before)
+    own_rows, device_rows = len(rows), len(rows) - lanes.count("host")
+    stacked = before is not None and is_stacked(timeline, before)
+    if stacked:
+        rows = [f"{which}: {row}" for which in ("before", "after") for row in rows]
     figure = Figure((WIDTH, 1.35 + 0.42 * len(rows)), DOTS_PER_INCH, layout="constrained")
     FigureCanvasAgg(figure)
     figure.set_facecolor(GROUND)
@@ -75,13 +82,23 @@ def draw_figure(
     longest = max(timeline.length, before.length if before else 0.0, 1e-3)
     pixel = longest / (WIDTH * DOTS_PER_INCH * 0.9)
     if before is not None:
-        draw_events(axes, before, lanes, len(rows), pixel, ghost=True)
-        draw_bubbles(axes, before, rows, pixel, ghost=True)
-    draw_bubbles(axes, timeline, rows, pixel, ghosted=before is not None)
-    draw_events(axes, timeline, lanes, len(rows), pixel, ghosted=before is not None)
+        draw_events(axes, before, lanes, len(rows), pixel, ghost=not stacked)
+        draw_bubbles(axes, before, device_rows, len(rows) - own_rows, pixel, ghost=not stacked)
+    ghosted = before is not None and not stacked
+    draw_bubbles(axes, timeline, device_rows, 0, pixel, ghosted=ghosted)
+    draw_events(axes, timeline, lanes, own_rows, pixel, ghosted=ghosted)
     axes.set_xlim(-0.005 * longest, 1.005 * longest)
     dress(axes, timeline, before, rows, ignore_sleep)
     return figure
+
+
+def is_stacked(timeline: TimelineData, before: TimelineData) -> bool:
+    """Returns True if one recording took more than STACKED times as long as the other, without a
+    load that queues in front."""
+    short, long = sorted(
+        one.length - (one.span - one.device_span(ignore_sleep=True)) for one in (timeline, before)
+    )
+    return long > STACKED * short
 
 
 def lanes_and_rows(
@@ -133,24 +150,25 @@ def draw_events(
 def draw_bubbles(
     axes: Axes,
     timeline: TimelineData,
-    rows: Sequence[str],
+    device_rows: int,
+    bottom: int,
     pixel: float,
     ghost: bool = False,
     ghosted: bool = False,
 ) -> None:
-    """Draws a pale band over the device's lanes and a box in the row "idle" for each bubble."""
+    """Draws a box in the row "idle" for each bubble, and a pale band over the rows of the device.
+    These are `device_rows` rows from the row `bottom` on, which is "idle", counted from below."""
     origin = first_start(timeline)
-    device_rows = sum(row != "host" for row in rows)
     low, high = GHOST if ghost else GHOSTED if ghosted else TALL
     found = timeline.bubbles()
     for cause, (colour, _) in CAUSE_STYLES.items():
         spans = [(b.start - origin, b.end - origin) for b in found if b.cause == cause]
         spans = join_by_share(spans, pixel)
-        boxes = [rectangle(start, end, low, high) for start, end in spans]
+        boxes = [rectangle(start, end, bottom + low, bottom + high) for start, end in spans]
         if ghost:
             add_boxes(axes, boxes, colour, GHOST_ALPHA, 2)
             continue
-        bands = [rectangle(start, end, 0, device_rows) for start, end in spans]
+        bands = [rectangle(start, end, bottom, bottom + device_rows) for start, end in spans]
         add_boxes(axes, bands, colour, 0.13, 1)
         add_boxes(axes, boxes, colour, 1.0, 5, CAUSE_HATCHES[cause])
 
@@ -206,7 +224,8 @@ def dress(
     axes.set_title(
         heading(timeline, before, ignore_sleep), loc="left", size=9.5, color=INK, weight="bold"
     )
-    shown = {event.copy_kind or event.kind for event in timeline.events}
+    events = [*timeline.events, *(before.events if before else [])]
+    shown = {event.copy_kind or event.kind for event in events}
     handles = [
         Patch(
             facecolor=colour,
@@ -218,15 +237,17 @@ def dress(
         for key, (words, colour, _) in EVENT_STYLES.items()
         if key in shown
     ]
+    was_idle = before.idle_by_cause(ignore_sleep) if before else {}
     for cause, share in timeline.idle_by_cause(ignore_sleep).items():
-        if share > 0:
+        if share > 0 or was_idle.get(cause):
+            words = format_share(share) if share > 0 else "(before)"
             handles.append(
                 Patch(
                     facecolor=CAUSE_STYLES[cause][0],
                     edgecolor=GROUND,
                     hatch=CAUSE_HATCHES[cause],
                     linewidth=0,
-                    label=f"idle, {cause} {format_share(share)}",
+                    label=f"idle, {cause} {words}",
                 )
             )
     if handles:
@@ -243,7 +264,7 @@ def heading(timeline: TimelineData, before: TimelineData | None, ignore_sleep: b
     time = f"{format_time(timeline.length)} end to end"
     if before is None:
         return f"{time}, {idle}"
-    before_idle = f"before, ghosted: {idle_words(before, ignore_sleep)}"
+    before_idle = f"before, {place_of(timeline, before)}: {idle_words(before, ignore_sleep)}"
     return f"{time}, before {format_time(before.length)}\n{idle} ({before_idle})"
 
 
@@ -253,7 +274,13 @@ def origin_of_times(timeline: TimelineData, before: TimelineData | None) -> str:
     words = f"time: {drawable(timeline.label, WIDEST_LABEL)}"
     if before is None or before.label == timeline.label:
         return words
-    return f"{words}\nbefore, ghosted: {drawable(before.label, WIDEST_LABEL)}"
+    where = place_of(timeline, before)
+    return f"{words}\nbefore, {where}: {drawable(before.label, WIDEST_LABEL)}"
+
+
+def place_of(timeline: TimelineData, before: TimelineData) -> str:
+    """Returns where the recording before is drawn: "above" or "ghosted"."""
+    return "above" if is_stacked(timeline, before) else "ghosted"
 
 
 def idle_words(timeline: TimelineData, ignore_sleep: bool = False) -> str:
@@ -297,5 +324,6 @@ def alt_text(
     if before is not None:
         if before.label != timeline.label:
             parts.append(f"before: {cut(printable(before.label), WIDEST_LABEL)}")
-        parts.append(f"ghosted behind, the device before: {idle_words(before, ignore_sleep)}")
+        where = "above" if is_stacked(timeline, before) else "ghosted behind"
+        parts.append(f"{where}, the device before: {idle_words(before, ignore_sleep)}")
     return "; ".join(part for part in parts if part) + "."

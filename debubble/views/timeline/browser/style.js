@@ -15,8 +15,8 @@ export const STYLE = `
   .headline { margin-bottom: 1px; }
   .headline s { opacity: .8; }
   .badge {
-    border: 1px solid currentColor; border-radius: 999px; padding: 0 9px; font-weight: 600;
-    color: #00694c; white-space: nowrap;
+    border: 1px solid currentColor; border-radius: 9px; padding: 0 9px; font-weight: 600;
+    color: #00694c; max-width: 100%; box-sizing: border-box;
   }
   .badge.modelled { color: #7a4b00; border-style: dashed; }
   &.dark .badge { color: #5fe0b7; }

@@ -1,7 +1,7 @@
 // The interactive timeline: events arrive as bytes, columns as `facts.layout` names them, and are
 // drawn on a canvas. Nothing is loaded from anywhere.
 import { Area } from "./around/area.js";
-import { fillCounts, fillHeadline, fillLegend, fillShares, inWords } from "./around/facts.js";
+import { fillCounts, fillHeadline, fillLegend, fillShares, inWords, took } from "./around/facts.js";
 import { Search } from "./around/search.js";
 import { Table } from "./around/table.js";
 import { Tip } from "./around/tip.js";
@@ -17,6 +17,7 @@ import { add, addButton } from "./words.js";
 
 const SHORTEST_VIEW = 0.05; // microseconds
 const MARGIN = 0.008; // of the axis, left and right of it
+const STACKED = 3; // A recording that is more times as long as the other is drawn above it.
 
 class TimelineView {
   constructor(model, el) {
@@ -58,8 +59,8 @@ class TimelineView {
     addButton(tools, "−", "Zoom out", () => this.zoom(1 / 0.6));
     addButton(tools, "+", "Zoom in", () => this.zoom(0.6));
     addButton(tools, "All", "Show everything", () => this.reset());
-    addButton(tools, "Sum", "Mark the visible part and sum it up", () => this.markSeen());
-    this.otherButton = addButton(tools, "Before", "Use the recording before", () => this.askOther());
+    addButton(tools, "Sum view", "Mark the visible part and sum it up", () => this.markSeen());
+    this.otherButton = addButton(tools, "Search before", "Use the recording before", () => this.askOther());
     this.tableButton = addButton(tools, "Table", "Show the events as a table", () => {
       this.tableButton.setAttribute("aria-pressed", String(this.table.toggle()));
       this.redraw();
@@ -101,13 +102,21 @@ class TimelineView {
     this.after = new Recording(this.model, facts, "after", lanes);
     this.before = facts.before ? new Recording(this.model, facts, "before", lanes) : null;
     this.length = Math.max(this.after.length, this.before?.length ?? 0, facts.axis ?? 0, 1);
-    this.stage.lay(lanes, Boolean(this.before), facts.palette);
+    this.stage.lay(lanes, this.how(), facts.palette);
     this.selected = null;
     this.hover(null);
     this.ask(this.before && this.asked?.which === "before" ? this.before : this.after);
     if (this.view) this.show(...this.view);
     this.describe(kinds, causes);
     if (this.area) this.mark(this.area);
+  }
+
+  /** How the recording before is shown. As a ghost it would hide the other one if it is much longer. */
+  how() {
+    const { after, before } = this.facts;
+    if (!before) return "alone";
+    const [short, long] = [took(after), took(before)].sort((a, b) => a - b);
+    return long > STACKED * short ? "stacked" : "ghosted";
   }
 
   describe(kinds, causes) {
@@ -202,7 +211,8 @@ class TimelineView {
       return recording.eventAt(row.lane, at, near) ?? (row.host ? null : recording.bubbleAt(at, near / 4));
     };
     if (!before) return ask(after);
-    const [top] = row.lane === null ? stage.idleSlot(false) : stage.slot(row, "", false);
+    if (row.which) return ask(row.which === "before" ? before : after);
+    const [top] = row.lane === null ? stage.idleSlot("after") : stage.slot(row, "", false);
     const ghost = row.lane === null ? before.bubbleAt(at, near / 4) : before.eventAt(row.lane, at, near);
     if (y < top) return ghost ?? ask(after);
     const own = ask(after);
@@ -324,7 +334,7 @@ class TimelineView {
     if (this.area) drawArea(stage, this.area);
     for (const recording of [this.before, this.after]) {
       if (!recording) continue;
-      const ghost = recording === this.before;
+      const ghost = stage.isGhost(recording.which);
       pen.globalAlpha = ghost ? (stage.dark ? 0.34 : 0.26) : 1;
       drawBubbles(stage, recording, ghost);
       drawLanes(stage, recording, ghost);

@@ -1,10 +1,12 @@
 // The facts beside the drawing: times, counts, legend, idle shares.
 import { add, percent, time } from "../words.js";
 
+/** The time from end to end in microseconds, without a load that queues in front. */
+export const took = ({ length, load }) => length - load;
+
 /** Returns [the time, the time before, the change]. The time from end to end leads, since a
  * share can get worse where the whole gets better; a load that queues in front is no part of it. */
 export function endToEnd({ after, before }) {
-  const took = ({ length, load }) => length - load;
   const now = took(after);
   const words = `${time(now)} end to end${after.load ? ` behind a load of ${time(after.load)}` : ""}`;
   if (!before || before.modelled !== after.modelled) return [words];
@@ -31,7 +33,7 @@ export function inWords(facts) {
   return (
     `Timeline, ${after.label}: ${now}${then ? ` (before: ${then}; ${change})` : ""}. ` +
     `${counts.join(", ") || "nothing recorded"}. Device ${idleWords(after)}.` +
-    (before ? ` The ghost is the recording before: device ${idleWords(before)}.` : "")
+    (before ? ` The recording before: device ${idleWords(before)}.` : "")
   );
 }
 

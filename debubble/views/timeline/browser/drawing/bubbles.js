@@ -6,8 +6,9 @@ const FAINTEST = 0.04;
 export function drawBubbles(stage, recording, ghost) {
   const { pen, plotWidth } = stage;
   const { bubbles } = recording;
-  const streams = (stage.rows.find((row) => !row.host) ?? stage.idle).top;
-  const [top, height] = stage.idleSlot(ghost);
+  const streams = stage.rowsOf(recording.which).find((row) => !row.host).top;
+  const idle = stage.rowOf(recording.which, null).top;
+  const [top, height] = stage.idleSlot(recording.which);
   const columns = stage.causes.map(() => new Float32Array(Math.ceil(plotWidth) + 1));
   const alpha = pen.globalAlpha;
   const paint = (cause, left, width, share) => {
@@ -22,7 +23,7 @@ export function drawBubbles(stage, recording, ghost) {
     }
     pen.fillStyle = stage.causeColours[cause];
     pen.globalAlpha = (stage.dark ? 0.2 : 0.15) * share;
-    pen.fillRect(left, streams, width, stage.idle.top - streams);
+    pen.fillRect(left, streams, width, idle - streams);
   };
   const last = upper(bubbles.start, stage.end);
   for (let index = lower(bubbles.reach, stage.start); index < last; index++) {

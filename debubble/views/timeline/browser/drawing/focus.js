@@ -3,18 +3,18 @@ import { AXIS, OVERVIEW } from "./stage.js";
 
 export function drawTarget(stage, recording, target, selected) {
   const { pen } = stage;
-  const ghost = target.which === "before";
+  const ghost = stage.isGhost(target.which);
   const [from, to] = recording.spanOf(target);
   const left = stage.x(from), right = Math.max(stage.x(to), left + 2);
   pen.strokeStyle = stage.ink;
   pen.lineWidth = selected ? 2 : 1.25;
   if (target.what === "bubbles") {
-    const [top, height] = stage.idleSlot(ghost);
+    const [top, height] = stage.idleSlot(target.which);
     pen.strokeRect(left, top - 1, right - left, height + 2);
     return;
   }
   const key = stage.kinds[recording.kind[target.index]].key;
-  const [top, height] = stage.slot(stage.rows[recording.lane[target.index]], key, ghost);
+  const [top, height] = stage.slot(stage.rowOf(target.which, recording.lane[target.index]), key, ghost);
   pen.strokeRect(left - 0.5, top - 1, right - left + 1, height + 2);
   const launch = recording.launched_by[target.index];
   if (launch >= 0) drawWay(stage, recording, launch, left, top);
@@ -23,7 +23,7 @@ export function drawTarget(stage, recording, target, selected) {
 /** Draws an arrow from a launch to the kernel or copy that it started, at (x, y). */
 function drawWay(stage, recording, launch, x, y) {
   const { pen } = stage;
-  const host = stage.rows[recording.lane[launch]];
+  const host = stage.rowOf(recording.which, recording.lane[launch]);
   const bottom = host.top + host.height;
   const start = stage.x(recording.start[launch] + recording.duration[launch] / 2);
   pen.beginPath();
@@ -42,7 +42,7 @@ function drawWay(stage, recording, launch, x, y) {
 export function drawMatches(stage, recording, matches) {
   const { pen } = stage;
   pen.fillStyle = stage.ink;
-  for (const row of stage.rows) {
+  for (const row of stage.rowsOf(recording.which)) {
     const seen = new Uint8Array(Math.ceil(stage.plotWidth) + 1);
     const mark = (from, to) => {
       const left = Math.max(Math.floor(stage.x(from)), 0);

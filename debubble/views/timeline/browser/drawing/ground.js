@@ -7,10 +7,12 @@ export function drawGround(stage, modelled) {
   pen.font = `11px ${stage.font}`;
   pen.textBaseline = "middle";
   for (const row of stage.rows) {
-    pen.fillStyle = stage.line;
+    const last = row.which === "before" && row.lane === null;
+    pen.fillStyle = last ? stage.faint : stage.line;
     pen.fillRect(0, row.top + row.height, width, 1);
     pen.fillStyle = row.lane === null ? stage.faint : stage.ink;
-    pen.fillText(row.name, 4, row.top + row.height / 2 + 0.5, GUTTER - 8);
+    const name = row.which ? `${row.which}: ${row.name}` : row.name;
+    pen.fillText(name, 4, row.top + row.height / 2 + 0.5, GUTTER - 8);
   }
   pen.fillStyle = stage.faint;
   pen.fillText(modelled ? "modelled time" : "measured time", 4, AXIS / 2, GUTTER - 8);

@@ -8,7 +8,7 @@ const NARROWEST_NAME = 26;
 const ARROWS = { h2d_pageable: "▲ ", h2d_pinned: "▲ ", d2h: "▼ ", d2d: "◆ " };
 
 export function drawLanes(stage, recording, ghost) {
-  for (const row of stage.rows) {
+  for (const row of stage.rowsOf(recording.which)) {
     const lane = row.lane === null ? null : recording.lanes[row.lane];
     if (lane) drawLane(stage, recording, row, lane, ghost);
   }

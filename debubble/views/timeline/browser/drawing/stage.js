@@ -11,19 +11,40 @@ export class Stage {
     this.marks = 0;
   }
 
-  /** Lays out the rows from the top down, then idle time; a ghost takes each row's upper edge. */
-  lay(lanes, ghosted, { kinds, causes }) {
-    Object.assign(this, { ghosted, kinds, causes });
-    let top = AXIS;
-    this.rows = lanes.map((name, lane) => {
-      const host = name === "host";
-      const row = { name, lane, host, top, height: host ? HOST_ROW : ROW };
-      top += row.height;
-      return row;
-    });
-    this.idle = { name: "idle", lane: null, host: false, top, height: IDLE_ROW };
-    this.rows.push(this.idle);
-    this.height = top + IDLE_ROW + OVERVIEW + 4;
+  /** Lays out the rows from the top down, then idle time. `how` is "alone", "ghosted", where the
+   * ghost takes each row's upper edge, or "stacked", where it has rows of its own above. */
+  lay(lanes, how, { kinds, causes }) {
+    Object.assign(this, { ghosted: how === "ghosted", stacked: how === "stacked", kinds, causes });
+    this.rows = [];
+    this.height = AXIS;
+    for (const which of this.stacked ? ["before", "after"] : [null]) {
+      lanes.forEach((name, lane) => {
+        const host = name === "host";
+        this.addRow({ which, name, lane, host, height: host ? HOST_ROW : ROW });
+      });
+      this.addRow({ which, name: "idle", lane: null, host: false, height: IDLE_ROW });
+    }
+    this.height += OVERVIEW + 4;
+  }
+
+  addRow(row) {
+    this.rows.push({ ...row, top: this.height });
+    this.height += row.height;
+  }
+
+  /** The rows in which a recording is drawn: "after" or "before". */
+  rowsOf(which) {
+    return this.rows.filter((row) => row.which === null || row.which === which);
+  }
+
+  /** The row of a lane of a recording, or with null its row of idle time. */
+  rowOf(which, lane) {
+    return this.rowsOf(which).find((row) => row.lane === lane);
+  }
+
+  /** True if this recording is drawn behind the other one. */
+  isGhost(which) {
+    return this.ghosted && which === "before";
   }
 
   /** Prepares the canvas: as wide as there is room, cleared, [start, end] µs from edge to edge.
@@ -72,10 +93,11 @@ export class Stage {
     return [top, bottom - top];
   }
 
-  /** Returns a bubble's [top, height] in the row of idle time. */
-  idleSlot(ghost) {
-    const top = this.idle.top + (ghost ? 2 : this.ghosted ? 9 : 4);
-    return [top, this.idle.top + this.idle.height - 4 - top];
+  /** Returns the [top, height] of a recording's bubbles in its row of idle time. */
+  idleSlot(which) {
+    const idle = this.rowOf(which, null);
+    const top = idle.top + (this.isGhost(which) ? 2 : this.ghosted ? 9 : 4);
+    return [top, idle.top + idle.height - 4 - top];
   }
 
   readTheme(root) {
