@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import chapters, docs, front, katas, reference
 from .files import write_static
-from .page import write_all
+from .page import Site, write_all
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,23 +16,27 @@ ROOT = Path(__file__).resolve().parents[2]
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m scripts.site", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "build/site")
-    folder = parser.parse_args().folder
+    parser.add_argument("--repository", default="", help="links to files lead to this address")
+    parser.add_argument("--address", default="", help="where the site will be found")
+    given = parser.parse_args()
+    folder = given.folder
     shutil.rmtree(folder, ignore_errors=True)
-    written = build(folder)
+    address = f"{given.address.rstrip('/')}/" if given.address else ""
+    written = build(folder, site=Site(given.repository.rstrip("/"), address))
     if still := sum(map(chapters.stills, chapters.pages(ROOT))):
         print(f"{still} views are not live: make store-chapters stores the data that they need")
     print(f"{written} pages in {folder}: open {folder / 'index.html'}")
 
 
-def build(folder: Path, root: Path = ROOT) -> int:
+def build(folder: Path, root: Path = ROOT, site: Site | None = None) -> int:
     """Writes the whole site and returns the number of its pages."""
     of_chapters = chapters.pages(root)
     of_katas = katas.pages(root)
-    others = [*docs.pages(root), *reference.pages()]
-    first = [front.page(root, of_chapters), katas.index(root, of_chapters)]
-    pages = [*first, *of_chapters, *of_katas, *others]
+    guides = docs.pages(root)
+    pages = [front.page(root, of_chapters), *of_chapters, *guides]
+    pages += [katas.index(root, of_chapters), *of_katas, *reference.pages()]
     write_static(folder)
-    write_all(pages, folder)
+    write_all(pages, folder, site)
     return len(pages)
 
 

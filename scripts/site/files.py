@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from debubble.views.controls import slider
@@ -23,6 +24,7 @@ WIDGETS = {
 def write_static(folder: Path) -> None:
     (folder / "static").mkdir(parents=True)
     (folder / "static/site.js").write_text(script())
+    shutil.copytree(HERE.parents[1] / "assets/pictures", folder / "static/pictures")
     (folder / "static/race.js").write_text(race_script())
     (folder / "static/site.css").write_text((HERE / "style.css").read_text())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from debubble.exercises.kata_files.catalogue import Catalogue, Kata
@@ -44,7 +45,7 @@ def by_chapter(root: Path, chapters: list[Page]) -> str:
             f"- [{kata.title}]({path_of(kata).removeprefix('katas/')}) ({effort(kata)})"
             for kata in own
         ]
-        parts += [f"### {chapter.title}", "\n".join(links)]
+        parts += [f"## {chapter.title}", "\n".join(links)]
     return "\n\n".join(parts)
 
 
@@ -58,7 +59,7 @@ def effort(kata: Kata) -> str:
 
 def text_of(kata: Kata) -> str:
     parts = [f"# {kata.title}", f"Kata `{kata.name}` of chapter {kata.chapter}: {effort(kata)}."]
-    parts += ["## Task", kata.task, "## Run it"]
+    parts += ["## Task", kata.task, "## The function", stub_of(kata), "## Run it"]
     parts += [f"```sh\ndebubble next {kata.name}    # your copy of it, and its task\n"
               f"debubble watch {kata.name}   # runs its tests whenever you save\n```",
               f"The stub is `{kata.relative(kata.stub_path)}`, its tests are "
@@ -69,3 +70,13 @@ def text_of(kata: Kata) -> str:
     if kata.try_this:
         parts += ["## When it is solved", f"Try this: {kata.try_this}"]
     return "\n\n".join(parts)
+
+
+def stub_of(kata: Kata) -> str:
+    """Returns the stub's code, without the docstring, which has the task."""
+    source = kata.stub_path.read_text()
+    first = ast.parse(source).body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    lines = source.splitlines()[first.end_lineno if is_docstring else 0 :]
+    code = "\n".join(lines).strip("\n")
+    return f"```python\n{code}\n```"

@@ -1,12 +1,13 @@
 // Questions: what follows one is kept back until the reader has committed to an answer.
 import { add } from "./nodes.js";
+import { forget, keepWords, recallWords } from "./stored.js";
 
 const NUMBER = "[-−]?(?:\\d{1,3}(?:,\\d{3})+|\\d+)(?:\\.\\d+)?";
 const RANGE = new RegExp(`^(?:from\\s+)?(${NUMBER})(?:\\s*(?:-|–|\\.\\.|to)\\s*(${NUMBER}))?`);
 const PLACE = `debubble ${location.pathname}`;
 
 export function watchQuestions() {
-  const said = recall();
+  const said = recallWords(PLACE);
   for (const form of document.querySelectorAll(".question")) {
     const { id } = form.dataset;
     form.addEventListener("submit", (event) => {
@@ -14,12 +15,12 @@ export function watchQuestions() {
       const words = read(form);
       if (!words) return;
       said[id] = words;
-      keep(said);
+      keepWords(PLACE, said);
       open(form, said);
     });
     form.querySelector("[data-skip]").addEventListener("click", () => {
       said[id] ??= "";
-      keep(said);
+      keepWords(PLACE, said);
       open(form, said);
     });
     if (id in said) open(form, said);
@@ -29,7 +30,24 @@ export function watchQuestions() {
       document.querySelectorAll(".behind").forEach((box) => box.classList.add("open"));
     });
   }
+  document.querySelector("[data-begin-again]")?.addEventListener("click", () => {
+    forget(PLACE);
+    location.hash = "";
+    location.reload();
+  });
+  addEventListener("hashchange", leadToQuestion);
+  leadToQuestion();
   sumUp(said);
+}
+
+/** A link into what is kept back leads to the question before it. */
+function leadToQuestion() {
+  const target = document.getElementById(location.hash.slice(1));
+  const closed = target && [...document.querySelectorAll(".behind:not(.open)")].find((box) => box.contains(target));
+  if (!closed) return;
+  const form = document.querySelector(`.question[data-id="${closed.dataset.behind}"]`);
+  form.querySelector(".verdict").textContent = "The section that you chose comes after this question.";
+  form.scrollIntoView();
 }
 
 /** The answer in the fields, or "" after a sentence if they have none. */
@@ -93,22 +111,5 @@ function sumUp(said) {
       add(row, "td", {}, said[id] || "–");
       add(row, "td", {}, id in said ? note?.dataset.answer.split("\n")[0] ?? "" : "commit first");
     }
-  }
-}
-
-/** A page that was opened from a file may have no storage: then nothing is kept. */
-function recall() {
-  try {
-    return JSON.parse(sessionStorage.getItem(PLACE)) ?? {};
-  } catch {
-    return {};
-  }
-}
-
-function keep(said) {
-  try {
-    sessionStorage.setItem(PLACE, JSON.stringify(said));
-  } catch {
-    return;
   }
 }

@@ -1,5 +1,9 @@
 // A page of the site comes to life: its views as they come near, and its questions.
+import { openForPrint, watchKeys, watchMenu } from "./keys.js";
 import { watchQuestions } from "./questions.js";
+import { watchSearch } from "./search.js";
+import { watchTerms } from "./terms.js";
+import { watchTheme } from "./theme.js";
 import { unpack } from "./unpack.js";
 import { VIEWS } from "./views.js";
 
@@ -26,5 +30,11 @@ async function wake(figure) {
 // What has to be scrolled sideways can be scrolled by keys.
 const SCROLLS = '.text table, .summary table, .output [style*="overflow"]';
 for (const box of document.querySelectorAll(SCROLLS)) box.tabIndex = 0;
+watchTheme();
+watchMenu();
+watchSearch();
+watchKeys();
+watchTerms();
+openForPrint();
 watchQuestions();
 for (const figure of document.querySelectorAll(".live")) near.observe(figure);

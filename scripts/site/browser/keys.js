@@ -1,0 +1,37 @@
+// The keyboard, the menu of small screens, and print.
+
+const EDITABLE = "input, textarea, select, [contenteditable], canvas, [role=slider]";
+
+export function watchKeys() {
+  document.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target.closest?.(EDITABLE)) return;
+    if (event.key === "/") {
+      event.preventDefault();
+      document.getElementById("search")?.focus();
+    }
+    const side = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+    const isFree = event.target === document.body || event.target.id === "main";
+    if (side && isFree) document.querySelector(`footer [rel=${side}]`)?.click();
+  });
+}
+
+export function watchMenu() {
+  const button = document.querySelector("[data-menu]");
+  button?.addEventListener("click", () => {
+    const isOpen = document.body.classList.toggle("with-menu");
+    button.setAttribute("aria-expanded", String(isOpen));
+  });
+  const here = document.querySelector("#book [aria-current]");
+  here?.scrollIntoView({ block: "nearest" });
+  scrollTo(0, scrollY);
+}
+
+/** Paper has no folds. */
+export function openForPrint() {
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("main details:not([open])")];
+    for (const box of opened) box.open = true;
+  });
+  addEventListener("afterprint", () => opened.forEach((box) => (box.open = false)));
+}

@@ -1,0 +1,254 @@
+"""The site as a book, in Chromium: each feature as a reader uses it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.browser.chromium import chromium, need
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+ROOT = Path(__file__).parents[2]
+CHAPTER = "00_made_up.html"
+REPOSITORY = "https://github.com/owner/debubble"
+MORE = """# 01 · More
+
+The word **kernels** is in the glossary. Pull request #38794 is upstream's, and
+[the rules](../debubble/rules/copies.py) are a file.
+
+## Twice
+One.
+
+## Twice
+Another.
+"""
+STATES = ["", "null", "[]", "3", '"x"', "{", '{"question-1": {"a": 1}}', '{"question-1": 7}']
+STATES += [
+    json.dumps({"question-1": "<img src=x onerror=alert(1)>"}),
+    "[" * 100_000,
+    "x" * 2_000_000,
+]
+STATES += [json.dumps({"__proto__": "x", "constructor": "y", "question-1": "a" * 100_000})]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Returns the folder of a small site that knows its repository and its address."""
+    need("nbconvert", "playwright")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEBUBBLE_STORING", "1")
+        from scripts.site import chapters, docs, front, katas
+        from scripts.site.files import write_static
+        from scripts.site.page import Site, write_all
+
+        from .chapter import made_up_chapter
+
+        made = tmp_path_factory.mktemp("chapters")
+        nbformat.write(made_up_chapter(), made / "00_made_up.ipynb")
+        more = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(MORE)])
+        nbformat.write(more, made / "01_more.ipynb")
+    of_chapters = [chapters.page_of(path) for path in sorted(made.glob("*.ipynb"))]
+    folder = tmp_path_factory.mktemp("book")
+    write_static(folder)
+    pages = [front.page(ROOT, of_chapters), *of_chapters, *docs.pages(ROOT)]
+    pages += [katas.index(ROOT, of_chapters), *katas.pages(ROOT)]
+    write_all(pages, folder, Site(REPOSITORY, "https://example.org/book/"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def opened(browser, site):
+    """Returns opened(path), which opens a page. Checks that none logged anything."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    trouble = []
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("dialog", lambda dialog: trouble.append(dialog.message))
+
+    def go(path: str):
+        page.goto(f"{site.as_uri()}/{path}")
+        return page
+
+    yield go
+    context.close()
+    assert trouble == []
+
+
+def test_each_heading_has_an_id_of_its_own_and_a_link(opened):
+    page = opened("01_more.html")
+    ids = page.locator("main h2").evaluate_all("(all) => all.map((one) => one.id)")
+    assert ids == ["twice", "twice-1"]
+    page.locator("#twice-1 .anchor").click()
+    assert page.url.endswith("#twice-1")
+
+
+def test_the_side_bar_has_the_pages_and_the_sections_of_this_one(opened):
+    page = opened("01_more.html")
+    bar = page.get_by_role("navigation", name="Pages of the book")
+    assert bar.locator("[aria-current]").inner_text() == "01 · More"
+    assert bar.locator(".sections a").all_inner_texts() == ["Twice", "Twice"]
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert bar.is_hidden()
+    page.get_by_role("button", name="Pages").click()
+    assert bar.is_visible()
+
+
+def test_one_page_leads_to_the_next_also_by_keys(opened):
+    page = opened(CHAPTER)
+    page.locator("footer [rel=next]").click()
+    page.wait_for_url("**/01_more.html")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url(f"**/{CHAPTER}")
+
+
+def test_the_search_finds_sections_without_a_request(opened):
+    page = opened("docs/results.html")
+    page.keyboard.press("/")
+    page.keyboard.type("pageable mem")
+    first = page.locator("#search-results a").first
+    first.wait_for()
+    page.keyboard.type("ory")
+    assert "sections found" in page.locator("#search-status").inner_text()
+    page.keyboard.press("ArrowDown")
+    target = first.get_attribute("href")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{target.removeprefix('../')}")
+    page.keyboard.press("/")
+    page.keyboard.type("xyzzy")
+    page.get_by_text("Nothing has all these words.").wait_for()
+
+
+def test_the_theme_is_the_readers_and_stays(opened):
+    page = opened("01_more.html")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    switch = page.locator("[data-theme-switch]")
+    switch.click()
+    switch.click()
+    assert switch.inner_text() == "Theme: dark"
+    dark = page.evaluate(ground)
+    assert dark != light
+    assert opened("glossary.html").evaluate(ground) == dark
+
+
+def test_a_word_in_bold_says_what_it_means(opened):
+    page = opened("01_more.html")
+    page.locator(".term").focus()
+    assert "function that runs on the" in page.get_by_role("tooltip").inner_text()
+    page.keyboard.press("Escape")
+    assert page.get_by_role("tooltip").is_hidden()
+    page.locator(".term").click()
+    page.wait_for_url("**/glossary.html#term-kernel")
+
+
+def test_links_lead_to_pull_requests_and_to_the_repository(site):
+    words = (site / "01_more.html").read_text()
+    assert '<a href="https://github.com/vllm-project/vllm/pull/38794">#38794</a>' in words
+    assert f'href="{REPOSITORY}/blob/main/debubble/rules/copies.py"' in words
+    assert f'href="{REPOSITORY}/edit/main/chapters/01_more.ipynb"' in words
+    assert f'<a href="{REPOSITORY}">Repository</a>' in words
+
+
+def test_each_page_describes_itself_and_has_a_picture(site):
+    for path in site.rglob("*.html"):
+        words = path.read_text()
+        assert re.search(r'<meta content="[^"]{10,}" name="description"', words), path
+        picture = re.search(r'content="https://example.org/book/([^"]+)" property="og:image', words)
+        assert picture and (site / picture[1]).exists(), path
+
+
+def test_answers_outlive_the_tab_until_one_begins_again(opened):
+    page = opened(CHAPTER)
+    page.get_by_label("My answer").first.fill("1000 to 1,100")
+    page.keyboard.press("Enter")
+    other = page.context.new_page()
+    other.goto(page.url)
+    assert other.get_by_text("One a layer.").is_visible()
+    other.get_by_role("button", name="Begin again").click()
+    other.get_by_text("One a layer.").wait_for(state="hidden")
+
+
+def test_a_page_reads_without_storage(browser, site):
+    page = browser.new_page()
+    page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', {get() {throw new Error('no')}})"
+    )
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{site.as_uri()}/{CHAPTER}")
+    page.get_by_label("My answer").first.fill("3")
+    page.keyboard.press("Enter")
+    assert page.get_by_text("One a layer.").is_visible()
+    page.locator("[data-theme-switch]").click()
+    assert errors == []
+    page.close()
+
+
+def test_a_stored_state_that_no_page_wrote_breaks_nothing(opened):
+    for state in STATES:
+        page = opened(CHAPTER)
+        page.evaluate(STORE, state)
+        page.reload()
+        assert page.get_by_role("button", name="Open everything").is_visible()
+        assert page.locator("main [onerror]").count() == 0
+
+
+STORE = """(state) => {
+  localStorage.clear();
+  for (const place of [`debubble ${location.pathname}`, "debubble theme"]) {
+    try { localStorage.setItem(place, state); } catch { continue; }
+  }
+}"""
+
+
+def test_print_hides_what_is_for_screens_and_cuts_no_code(opened):
+    page = opened(CHAPTER)
+    page.emulate_media(media="print")
+    assert page.get_by_text("One a layer.").is_visible()
+    assert page.locator("#book").is_hidden() and page.locator("header").is_hidden()
+    assert page.locator(".input").first.evaluate("(e) => getComputedStyle(e).whiteSpace") != "pre"
+    code = page.locator(".input pre").first
+    assert code.evaluate("(e) => getComputedStyle(e).whiteSpace") == "pre-wrap"
+
+
+def test_each_page_of_a_kata_shows_its_function(site):
+    from debubble.exercises.kata_files.catalogue import Catalogue
+
+    for kata in Catalogue(ROOT).katas:
+        words = (site / f"katas/{kata.system}/{kata.name}.html").read_text()
+        assert re.search(r'<span class="k">(def|class)</span>', words), kata.name
+
+
+def test_the_glossary_reads_on_a_narrow_screen(opened):
+    page = opened("glossary.html")
+    page.set_viewport_size({"width": 400, "height": 800})
+    width = page.locator("#term-kernel + td").evaluate("(cell) => cell.clientWidth")
+    assert width > 300
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 400)])
+def test_nothing_keeps_people_out(browser, site, scheme, width):
+    from tests.browser.axe import violations
+
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    for path in ("01_more.html", "docs/results.html", "glossary.html", "katas/index.html"):
+        page.goto(f"{site.as_uri()}/{path}")
+        assert violations(page) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+    context.close()
