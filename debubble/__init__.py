@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from .before_triton import before_triton
 from .lazy import make_lazy
 from .timeline import Timeline
+from .traces.loader import OtherFiles
 from .views.showing import TimelineViews
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ __all__ = [
     "record",
 ]
 
-# Timelines lie below the views in the order of imports: here they learn which views draw them.
+# Timelines lie below the views and the traces in the order of imports: here they learn which views
+# draw them, and who opens other programs' files.
 Timeline.display = TimelineViews()
+Timeline.other_files = OtherFiles()
 
 make_lazy(
     __name__,

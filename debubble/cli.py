@@ -276,7 +276,9 @@ def calibrate(
 
 @app.command(rich_help_panel=LOOKING)
 def trace(
-    file: Annotated[Path, typer.Argument(help="A timeline, saved as JSON.")],
+    file: Annotated[
+        Path, typer.Argument(help="A saved timeline, or a trace of torch.profiler (.json, .gz).")
+    ],
     perfetto: Annotated[
         Path | None,
         typer.Option(help="Write Perfetto JSON to this file, and print no timeline."),
@@ -284,11 +286,39 @@ def trace(
     width: Annotated[
         int | None, typer.Option(help="The width to draw in, in columns.", min=40)
     ] = None,
+    step: Annotated[
+        int | None,
+        typer.Option(help="Of a trace: only this step, counted from 1.", min=1),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of a trace: compare with this one, and exit with status 1 if a step is slower.",
+        ),
+    ] = None,
+    allow: Annotated[
+        float, typer.Option(metavar="PERCENT", help="How much slower a step may be.", min=0)
+    ] = 5.0,
+    most_idle: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PERCENT", help="Of a trace: exit with status 1 if it is idle for more.", min=0
+        ),
+    ] = None,
+    gpu: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Of a trace: this GPU of several.")
+    ] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of a trace: write the findings to FILE as JSON."),
+    ] = None,
 ) -> None:
-    """Print a saved timeline as text, or turn it into a trace for ui.perfetto.dev."""
+    """Print where a GPU waited in a saved timeline or in a trace of torch.profiler."""
+    from .commands.torch_trace import Wanted
     from .commands.trace import trace
 
-    trace(file, perfetto, width)
+    trace(file, perfetto, width, Wanted(step, baseline, allow, most_idle, gpu, json))
 
 
 @app.command(rich_help_panel=LOOKING, context_settings={"allow_interspersed_args": False})

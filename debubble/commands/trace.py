@@ -1,4 +1,5 @@
-"""`debubble trace FILE`: a saved timeline as text, or as a trace for ui.perfetto.dev."""
+"""`debubble trace FILE`: a saved timeline as text, or as a trace for ui.perfetto.dev. Traces of
+torch.profiler are those of `torch_trace`."""
 
 from __future__ import annotations
 
@@ -11,24 +12,35 @@ from rich.text import Text
 from debubble.timeline.comparison import COUNT_WORDS
 from debubble.timeline.timeline import Timeline
 from debubble.timeline.trace_file import TraceFileError
+from debubble.traces.loader import is_torch_trace
 from debubble.views.timeline.lanes import text_lanes
 from debubble.views.timeline.tables import BUBBLE_HEADINGS, bubble_rows
 from debubble.views.timeline.words import format_share, format_time, printable
 
 from .refusal import refuse
 from .rich_table import figures_first
+from .torch_trace import Wanted, report
 
 WIDEST = 120
 MOST_ROWS = 40
 """The most rows of the bubbles' table, the longest idle times first."""
 
 
-def trace(file: Path, perfetto: Path | None = None, width: int | None = None) -> None:
-    """Prints lanes, counts and bubbles of `file`, or writes Perfetto JSON to `perfetto`.
+def trace(
+    file: Path,
+    perfetto: Path | None = None,
+    width: int | None = None,
+    wanted: Wanted | None = None,
+) -> None:
+    """Prints lanes, counts and bubbles of `file`, or writes Perfetto JSON to `perfetto`. `wanted`
+    has the options for a trace of torch.profiler.
 
     Exits with status 2 and one sentence on stderr when a file can't be read or written.
     """
     try:
+        if perfetto is None and is_torch_trace(file):
+            report(file, wanted or Wanted(), width)
+            return
         timeline = Timeline.load(file)
         if perfetto is not None:
             timeline.to_perfetto(perfetto)

@@ -149,8 +149,9 @@ def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bu
 
         waiting = events[gap.next_index]
         launched_by, launch = waiting.launched_by, None
-        # A graph launch starts many kernels: only the first of them waits for the call.
-        if launched_by is not None and first_of_launch[launched_by] == gap.next_index:
+        # A graph launch starts many kernels and copies: only before the first of them a kernel
+        # waits for the call.
+        if launched_by is not None and starts[first_of_launch[launched_by]] >= gap.start:
             launch = events[launched_by]
         launched = min(max(launch.end, gap.start), gap.end) if launch else gap.start
         for start, end, cause, copy in split_gap(gap, waiting, launched, running):

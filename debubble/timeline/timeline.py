@@ -36,12 +36,20 @@ class Display(Protocol):
     def mime_bundle(self, timeline: TimelineData) -> MimeBundle: ...
 
 
+class OtherFiles(Protocol):
+    """A reader of files that other programs wrote. It lies above the recordings too."""
+
+    def load(self, path: str | PathLike[str]) -> TimelineData | None:
+        """Returns the timeline in a file, or None for a file that `save` may have written."""
+
+
 @dataclass(repr=False)
 class Timeline(TimelineData):
     """Events and hazards of one recording, all times in microseconds, with methods to show, save
     and compare them. Its fields and figures are those of TimelineData."""
 
     display: ClassVar[Display]
+    other_files: ClassVar[OtherFiles]
 
     def compare(self, after: Timeline) -> Comparison:
         """Returns the comparison of this timeline (*before*) with `after`."""
@@ -58,9 +66,9 @@ class Timeline(TimelineData):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Timeline:
-        """Reads a file written by `save`. Raises TraceFileError when it is cut off, or not a
-        timeline."""
-        return cls(**vars(load_timeline(path)))
+        """Reads a file written by `save`, or a trace that torch.profiler wrote, also packed by
+        gzip. Raises TraceFileError when it is cut off, or neither."""
+        return cls(**vars(cls.other_files.load(path) or load_timeline(path)))
 
     def to_perfetto(self, path: str | PathLike[str]) -> None:
         """Writes a Chrome trace, for https://ui.perfetto.dev or chrome://tracing."""

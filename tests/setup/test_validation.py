@@ -226,7 +226,7 @@ def test_whatever_runs_on_cuda_is_part_of_a_validation(all_of_them):
     """Every folder of tests belongs to a part of the validation, except the folders that use no
     accelerator, or only sim."""
     elsewhere = {"browser", "chapters", "clock", "hub", "kernels", "outside", "progress"}
-    elsewhere |= {"setup", "sim", "site"}
+    elsewhere |= {"setup", "sim", "site", "traces"}
     given = [Path(path) for paths in parts.TESTS.values() for path in paths]
     folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("test_*.py"))}
     assert folders - elsewhere == {path.name for path in given if not path.suffix} - elsewhere

@@ -133,6 +133,21 @@ def test_kernels_within_a_graph_wait_for_kernels_though_the_launch_call_still_ru
     assert {cause for _, _, cause in found(recording)} == {"waiting for a kernel"}
 
 
+def test_the_first_kernel_of_a_graph_waits_for_its_launch_after_a_copy_of_the_graph():
+    """A graph may begin with a copy between two buffers of the device, and take long to launch."""
+    recording = Recording()
+    recording.kernel(0, 10, recording.launch(0, 2))
+    graph = recording.host("graph_launch", 12, 300)
+    recording.copy(290, 291, "d2d", graph)
+    recording.kernel(292, 300, graph)
+    causes = [(bubble.cause, bubble.duration) for bubble in recording.timeline.bubbles()]
+    assert causes == [
+        ("waiting for the host", 280),
+        ("waiting for a copy", 1),
+        ("waiting for the host", 1),
+    ]
+
+
 def test_a_device_event_without_a_known_launch_is_never_the_hosts_fault():
     recording = Recording()
     recording.kernel(0, 10)

@@ -11,7 +11,7 @@ LARGE = 16_000_000
 REFUSED = {
     "empty": "it is empty",
     "not text": "it is not text",
-    "a gzip bomb": "it is not text",
+    "a gzip bomb": "it is not JSON",
     "cut off": "cut off or damaged at character",
     "nested deep": "more lists than",
     "short lists": "more lists than",
@@ -19,7 +19,7 @@ REFUSED = {
     "objects with lists": "more objects than",
     "an object of many keys": "more texts than",
     "words": "more texts than",
-    "a Chrome trace": "but a Chrome trace",
+    "a Chrome trace": "is none of a profiler",
     "no numbers": "the time nan is not a number",
     "negative durations": "the time -1 is not a number",
     "launched by a text": "launched by event '0'",

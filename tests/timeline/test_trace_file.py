@@ -185,7 +185,7 @@ def saved_events(**columns) -> str:
         ("hello", "it is not JSON"),
         (b"\x89PNG\r\n\xff\xfe", "it is not text"),
         ("[1, 2]", "but other JSON"),
-        ('{"traceEvents": []}', "but a Chrome trace"),
+        ('{"traceEvents": []}', "no operators, calls or kernels of torch.profiler"),
         (encode_timeline(transformer_step(1))[:-40], "cut off or damaged at character"),
         (encode_timeline(transformer_step(1))[:60], "cut off or damaged"),
         (saved(version=2), "is version 2 of the format, this debubble reads version 1"),

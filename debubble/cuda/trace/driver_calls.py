@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from debubble.traces.names import HOST_CATEGORIES
+
 from .marks import COPY, FAILED
 
 if TYPE_CHECKING:
     from .kineto_rows import KinetoRow
-
-HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
 
 
 def unrecorded_copy_calls(rows: list[KinetoRow]) -> list[KinetoRow]:

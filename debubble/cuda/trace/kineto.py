@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict
 
 from debubble.contract.source_line import SourceLine
-from debubble.timeline.event import HOST_LANE, CopyKind, Event, EventKind
+from debubble.timeline.event import HOST_LANE, Event
 from debubble.timeline.threads import ANOTHER
+from debubble.traces.names import (
+    DEVICE_KINDS,
+    HOST_CATEGORIES,
+    copy_kind,
+    host_kind,
+    lanes,
+    short_kernel_name,
+    words,
+)
 
-from .driver_calls import HOST_CATEGORIES, unrecorded_copy_calls
+from .driver_calls import unrecorded_copy_calls
 from .marks import BEGIN, COPY, END, FAILED, PREFIX, UNMARKED, Mark, Marks
 
 if TYPE_CHECKING:
     from .kineto_rows import KinetoRow, Trace
-
-DEFAULT_STREAM = 7
-"""CUPTI's number of the legacy default stream."""
-
-DEVICE_KINDS: dict[str, EventKind] = {
-    "kernel": "kernel",
-    "gpu_memcpy": "copy",
-    "gpu_memset": "memset",
-}
 
 
 def events_of(trace: Trace, marks: Marks) -> list[Event]:
@@ -53,7 +52,7 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
     index_of: dict[int, int] = {}
     for row in sorted(calls, key=lambda row: row["ts"]):
         correlation = row["args"].get("correlation")
-        kind = _host_kind(row["name"], correlation in launches)
+        kind = host_kind(row["name"], correlation in launches)
         if kind is None:
             continue
         if correlation is not None:
@@ -61,7 +60,7 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
         operator = operators.name(row)
         name = operator or row["name"]
         if kind == "sync":
-            name = _words(row["name"])
+            name = words(row["name"])
         times = (row["ts"] - begin, row["dur"])
         asked = _asked_for(lines, marks, row)
         if kind == "sync" or correlation in copies:
@@ -69,23 +68,23 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
         else:
             event = Event(kind, name, HOST_LANE, *times, **_of_work(asked))
         events.append(event)
-    lanes = _lanes(device_rows)
+    lane_of = lanes(row["args"]["stream"] for row in device_rows)
     for row in device_rows:
         correlation = row["args"]["correlation"]
         call = by_correlation[correlation]
         kind = DEVICE_KINDS[row["cat"]]
-        copy_kind = _copy_kind(row["name"]) if kind == "copy" else None
-        if kind == "copy" and copy_kind is None:
+        copied = copy_kind(row["name"]) if kind == "copy" else None
+        if kind == "copy" and copied is None:
             continue
-        name = copy_kind or operators.name(call) or short_kernel_name(row["name"])
+        name = copied or operators.name(call) or short_kernel_name(row["name"])
         events.append(
             Event(
                 kind,
                 name.removeprefix("aten::"),
-                lanes[row["args"]["stream"]],
+                lane_of[row["args"]["stream"]],
                 row["ts"] - begin,
                 row["dur"],
-                copy_kind=copy_kind,
+                copy_kind=copied,
                 bytes=int(row["args"].get("bytes", 0)),
                 launched_by=index_of.get(correlation),
                 pageable=kind == "copy" and "Pageable" in row["name"],
@@ -185,39 +184,3 @@ def _asked_for(lines: _Spans, marks: Marks, call: KinetoRow) -> _AskedFor:
         span = lines.find(call, marks.recorder)
     mark: Mark = marks.mark(span["name"]) if span else UNMARKED
     return {"source": mark.line, "allowed": mark.allowed, "thread": thread, "call": mark.call}
-
-
-def _host_kind(name: str, launches: bool) -> EventKind | None:
-    if "Synchronize" in name:
-        return "sync"
-    if "GraphLaunch" in name:
-        return "graph_launch"
-    return "launch" if launches else None
-
-
-def _words(name: str) -> str:
-    """Returns the words of a function's name: `stream synchronize` for `cudaStreamSynchronize`."""
-    return " ".join(re.findall("[A-Z][a-z]+", name)).lower()
-
-
-def _copy_kind(name: str) -> CopyKind | None:
-    if "HtoD" in name:
-        return "h2d_pinned" if "Pinned ->" in name else "h2d_pageable"
-    if "DtoH" in name:
-        return "d2h"
-    return "d2d" if "DtoD" in name else None
-
-
-def _lanes(rows: list[KinetoRow]) -> dict[int, str]:
-    """Returns the timeline's lane of each CUPTI stream number: "stream 0" is the default stream,
-    and the others are numbered in the order of their first work."""
-    seen = dict.fromkeys(row["args"]["stream"] for row in rows)
-    others = [stream for stream in seen if stream != DEFAULT_STREAM]
-    numbers = {DEFAULT_STREAM: 0} | {stream: n for n, stream in enumerate(others, start=1)}
-    return {stream: f"stream {number}" for stream, number in numbers.items()}
-
-
-def short_kernel_name(name: str) -> str:
-    """Returns `reduce_kernel` for `void at::native::reduce_kernel<512, 1, ...>(...)`."""
-    bare = re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0]
-    return bare.rsplit("::", 1)[-1].strip() or name

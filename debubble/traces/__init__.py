@@ -1,0 +1,1 @@
+"""Other people's recordings as ours: traces that torch.profiler wrote, read without PyTorch."""

@@ -1,0 +1,227 @@
+"""Where a device's idle time in a trace comes from: by cause, and by line or operator."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..contract.source_line import SourceLine
+from ..timeline.bubbles import Bubble
+from ..timeline.event import Event
+from .host import DOING, NONE, OUTSIDE, Doing, Host, Lines
+from .reading import Trace
+
+AFTER_WAIT = "the host waited for the device first"
+COPY = "waiting for a copy"
+STREAM = "waiting for another stream"
+GAP = "between two kernels"
+UNSEEN = "not known: graphs without their kernels"
+OTHER = "no reason in the trace"
+HOST_CAUSES = tuple(f"the host: {what}" for what in DOING)
+CAUSES = (AFTER_WAIT, *HOST_CAUSES, COPY, STREAM, GAP, OTHER, UNSEEN)
+"""The causes of idle time. "The host" is what the host did instead of launching the next kernel, if
+it had not waited for the device before."""
+
+
+class Part(NamedTuple):
+    """A stretch of idle time with one cause: microseconds of the timeline."""
+
+    start: float
+    end: float
+    cause: str
+    source: SourceLine | None
+    operator: str | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """All idle time of one cause at one place: a line if the trace has stacks, or an operator."""
+
+    cause: str
+    source: SourceLine | None
+    operator: str | None
+    microseconds: float
+    times: int
+
+    @property
+    def place(self) -> str:
+        """The line and the operator in it, as far as the trace has them."""
+        operator = f" at {self.operator}" if self.operator else ""
+        return f"{self.source}{operator}" if self.source else self.operator or "no place known"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Idle time of one stretch of a trace. `span`, `busy` and the causes' times are
+    microseconds."""
+
+    span: float
+    busy: float
+    causes: dict[str, float]
+    places: list[Finding]
+
+    @property
+    def idle(self) -> float:
+        """Microseconds in which the device is known to be idle."""
+        return sum(time for cause, time in self.causes.items() if cause != UNSEEN)
+
+
+def find(trace: Trace, start: float | None = None, end: float | None = None) -> Findings:
+    """Returns the idle time of a trace's device between two times of its timeline, by default from
+    its first work to its last. Places are in the order of their time, the longest first."""
+    timeline = trace.timeline
+    work = [event for event in timeline.events if event.on_device]
+    first = min((event.start for event in work), default=0.0)
+    last = max((event.end for event in work), default=0.0)
+    start, end = max(first, start or first), last if end is None else min(last, end)
+    causes = dict.fromkeys(CAUSES, 0.0)
+    places: dict[tuple[str, SourceLine | None, str | None], list[float]] = defaultdict(list)
+    for part in parts(trace):
+        length = min(part.end, end) - max(part.start, start)
+        if length > 0:
+            causes[part.cause] += length
+            places[part.cause, part.source, part.operator].append(length)
+    span = max(0.0, end - start)
+    found = [
+        Finding(cause, source, operator, sum(times), len(times))
+        for (cause, source, operator), times in places.items()
+    ]
+    found.sort(key=lambda finding: -finding.microseconds)
+    idle = sum(causes.values())
+    return Findings(span, span - idle, {c: t for c, t in causes.items() if t}, found)
+
+
+def parts(trace: Trace) -> Iterator[Part]:
+    """Yields all idle time of a trace's device in order, in parts of one cause each."""
+    unseen = graphs_without_kernels(trace)
+    doing = HostTimes(trace)
+    order = sorted((e for e in trace.timeline.events if e.on_device), key=lambda e: e.start)
+    ends = Streams(order)
+    for bubble in trace.timeline.bubbles():
+        for part in parts_of(bubble, trace, doing, ends):
+            yield from without(part, unseen)
+
+
+def parts_of(bubble: Bubble, trace: Trace, doing: HostTimes, ends: Streams) -> Iterator[Part]:
+    launch = bubble.next_event.launched_by
+    operator = None if launch is None else trace.timeline.events[launch].operator
+    operator = operator or bubble.next_event.name
+    if bubble.cause == "waiting for a copy":
+        name = bubble.held_by.name if bubble.held_by else None
+        yield Part(bubble.start, bubble.end, COPY, bubble.source, name)
+    elif bubble.cause == "waiting for a kernel":
+        yield Part(bubble.start, bubble.end, GAP, None, None)
+    elif bubble.cause == "other":
+        crossed = ends.before(bubble.start) != bubble.next_event.lane
+        yield Part(bubble.start, bubble.end, STREAM if crossed else OTHER, bubble.source, operator)
+    elif bubble.held_by is not None:
+        held = bubble.held_by
+        yield Part(bubble.start, bubble.end, AFTER_WAIT, held.source, held.operator or held.name)
+    elif launch is None:
+        yield Part(bubble.start, bubble.end, HOST_CAUSES[OUTSIDE], bubble.source, operator)
+    else:
+        yield from doing.parts(bubble, trace.row_of[launch], operator)
+
+
+def without(part: Part, unseen: list[tuple[float, float]]) -> Iterator[Part]:
+    """Yields a part in pieces: those in which a graph may have run have no known cause."""
+    reached = part.start
+    for start, end in unseen[bisect_right(unseen, (part.start, part.start)) - 1 if unseen else 0 :]:
+        if start >= part.end:
+            break
+        start, end = max(start, reached), min(end, part.end)
+        if end > start:
+            if start > reached:
+                yield part._replace(start=reached, end=start)
+            yield Part(start, end, UNSEEN, part.source, part.operator)
+            reached = end
+    if part.end > reached:
+        yield part._replace(start=reached)
+
+
+def graphs_without_kernels(trace: Trace) -> list[tuple[float, float]]:
+    """Returns the stretches in which a graph may run whose kernels the trace lacks: from its launch
+    to the next wait of the host or the next work on the device, whichever is later seen to end
+    it."""
+    events = trace.timeline.events
+    with_work = {event.launched_by for event in events if event.on_device}
+    bare = [
+        event
+        for index, event in enumerate(events)
+        if event.kind == "graph_launch" and index not in with_work
+    ]
+    if not bare:
+        return []
+    edges = sorted(
+        [event.end for event in events if event.kind == "sync"]
+        + [event.start for event in events if event.on_device]
+    )
+    stretches: list[tuple[float, float]] = []
+    for launch in bare:
+        at = bisect_right(edges, launch.start)
+        end = edges[at] if at < len(edges) else trace.timeline.length
+        start = max(launch.start, stretches[-1][1]) if stretches else launch.start
+        if end > start:
+            stretches.append((start, end))
+    return stretches
+
+
+class Streams:
+    """The lane of the last device event that ended before a time."""
+
+    def __init__(self, events: list[Event]) -> None:
+        by_end = sorted(events, key=lambda event: event.end)
+        self._ends = [event.end for event in by_end]
+        self._lanes = [event.lane for event in by_end]
+
+    def before(self, time: float) -> str | None:
+        at = bisect_right(self._ends, time + 0.01) - 1
+        return self._lanes[at] if at >= 0 else None
+
+
+class HostTimes:
+    """What the threads of a trace do between two times of its timeline."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._host: Host = trace.host
+        self._tracks, self._origin = trace.tracks, trace.origin
+        self._lines = Lines(trace.rows.names)
+        self._names = trace.rows.names
+        self._lists = {
+            track: (thread.starts.tolist(), thread.doing.tolist())
+            for track, thread in trace.host.threads.items()
+        }
+
+    def stretches(self, track: int, start: float, end: float) -> Iterator[tuple[float, Doing]]:
+        """Yields (microseconds, doing) of each stretch of a thread from `start` to `end`."""
+        starts, doing = self._lists[track]
+        start, end = start + self._origin, end + self._origin
+        at = bisect_right(starts, start) - 1
+        while start < end:
+            following = starts[at + 1] if at + 1 < len(starts) else end
+            until = min(following, end)
+            if until > start:
+                kind = Doing(OUTSIDE, NONE, NONE) if at < 0 else self._host.kinds[doing[at]]
+                yield until - start, kind
+                start = until
+            at += 1
+
+    def parts(self, bubble: Bubble, row: int, operator: str) -> Iterator[Part]:
+        """Yields a bubble's time by what the thread of the launch `row` did in it. Time after the
+        launch, on its way to the device, counts as launching."""
+        track = int(self._tracks[row])
+        times: dict[Doing, float] = defaultdict(float)
+        for length, doing in self.stretches(track, bubble.start, bubble.end):
+            times[doing] += length
+        reached = bubble.start
+        for doing, length in times.items():
+            line = self._lines(doing.function)
+            name = None if doing.operator == NONE else self._names[doing.operator][6:]
+            if line is None and name is None:
+                name = f"before {operator}"
+            cause = HOST_CAUSES[doing.kind]
+            yield Part(reached, reached + length, cause, line, name)
+            reached += length

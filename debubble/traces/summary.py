@@ -1,0 +1,161 @@
+"""All that a trace says, as plain data: for the terminal, for JSON, and for comparing two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .findings import UNSEEN, Finding, Findings, find
+from .reading import Trace
+from .rows import FUNCTION, OVERHEAD
+from .steps import Step, Steps, find_steps
+
+MOST_PLACES = 200
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The findings of a trace, or of one step of it. `notes` are sentences about what the figures
+    do not say."""
+
+    label: str
+    counts: dict[str, int]
+    findings: Findings
+    steps: Steps
+    step: Step | None
+    notes: list[str]
+
+    @property
+    def step_us(self) -> float:
+        """Microseconds to compare with another trace: of the chosen step, of the usual one, or of
+        the whole trace if no steps were found."""
+        return (self.step.length if self.step else self.steps.usual) or self.findings.span
+
+    @property
+    def idle_share(self) -> float:
+        return self.findings.idle / self.findings.span if self.findings.span else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        found = self.findings
+        return {
+            "label": self.label,
+            "counts": self.counts,
+            "span_us": round(found.span, 3),
+            "busy_us": round(found.busy, 3),
+            "idle_us": round(found.idle, 3),
+            "not_known_us": round(found.causes.get(UNSEEN, 0.0), 3),
+            "idle_by_cause_us": {cause: round(time, 3) for cause, time in found.causes.items()},
+            "places": [
+                {
+                    "cause": place.cause,
+                    "file": place.source and place.source.file,
+                    "line": place.source and place.source.line,
+                    "function": place.source and place.source.function,
+                    "operator": place.operator,
+                    "idle_us": round(place.microseconds, 3),
+                    "times": place.times,
+                }
+                for place in found.places[:MOST_PLACES]
+            ],
+            "steps_found_by": self.steps.found_by,
+            "usual_step_us": round(self.steps.usual, 3),
+            "steps": [
+                {"name": name, "start_us": round(start, 3), "end_us": round(end, 3)}
+                for name, start, end in self.steps.steps
+            ],
+            "notes": self.notes,
+        }
+
+
+def summarize(trace: Trace, step: int | None = None) -> Summary:
+    """Returns what a trace says, or what its step with this number, from 1, says. Raises ValueError
+    for a step that it does not have."""
+    steps = find_steps(trace)
+    chosen = None
+    if step is not None:
+        if not 1 <= step <= len(steps.steps):
+            have = f"{len(steps.steps)} steps" if steps.steps else "no steps that were found"
+            raise ValueError(f"there is no step {step}: the trace has {have}")
+        chosen = steps.steps[step - 1]
+    window = (chosen.start, chosen.end) if chosen else (None, None)
+    counts = trace.timeline.counts()
+    return Summary(
+        trace.timeline.label, counts, find(trace, *window), steps, chosen, notes_of(trace)
+    )
+
+
+def notes_of(trace: Trace) -> list[str]:
+    """Returns what a reader has to know before using the figures."""
+    notes, events, rows = list(trace.notes), trace.timeline.events, trace.rows
+    if not any(event.on_device for event in events):
+        notes.append(
+            "The trace has no work of a GPU: profile with ProfilerActivity.CUDA on a machine that "
+            "has one."
+        )
+    with_work = {event.launched_by for event in events if event.on_device}
+    bare = sum(
+        event.kind == "graph_launch" and index not in with_work
+        for index, event in enumerate(events)
+    )
+    if bare:
+        notes.append(
+            f"{bare:,} graph launches have no kernels: this was profiled without the nodes of "
+            "graphs, so how busy the device was in them is not known."
+        )
+    if not len(rows.of(FUNCTION)):
+        notes.append(
+            "The trace has no stacks, so places are operators: profile with with_stack=True for "
+            "functions and files."
+        )
+    else:
+        notes.append(
+            "Stacks slow Python down: times in Python are longer than they are without a profiler. "
+            "A place is a function and its first line, since the profiler writes no other."
+        )
+    if len(trace.devices) > 1:
+        others = ", ".join(str(number) for number in trace.devices if number != trace.device)
+        notes.append(f"This is GPU {trace.device}; the trace also has GPU {others} (--gpu).")
+    overhead = float(rows.duration[rows.of(OVERHEAD)].sum())
+    if overhead:
+        notes.append(f"The profiler itself reports {overhead / 1000:.2f} ms of its own work.")
+    return notes
+
+
+@dataclass(frozen=True)
+class Change:
+    """The idle time of one cause at one place in two traces, in microseconds of one step."""
+
+    cause: str
+    place: str
+    before: float
+    after: float
+
+    @property
+    def saved(self) -> float:
+        return self.before - self.after
+
+
+def compare(before: Summary, after: Summary) -> list[Change]:
+    """Returns how much idle time each place has in both, a step on average, those that changed most
+    first."""
+    olds, news = per_step(before), per_step(after)
+    changes = [
+        Change(*key, olds.get(key, 0.0), news.get(key, 0.0))
+        for key in dict.fromkeys([*olds, *news])
+    ]
+    return sorted(changes, key=lambda change: -abs(change.saved))
+
+
+def per_step(summary: Summary) -> dict[tuple[str, str], float]:
+    steps = 1 if summary.step else max(1, len(summary.steps.steps))
+    times: dict[tuple[str, str], float] = {}
+    for place in summary.findings.places:
+        key = (place.cause, name_of(place))
+        times[key] = times.get(key, 0.0) + place.microseconds / steps
+    return times
+
+
+def name_of(place: Finding) -> str:
+    """Returns a place without its line, which differs between two versions of a program."""
+    function = place.source and f"{place.source.file.rpartition('/')[2]}: {place.source.function}"
+    return " at ".join(filter(None, (function, place.operator))) or "no place known"

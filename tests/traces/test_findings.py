@@ -1,0 +1,148 @@
+"""Idle time of a trace is named by its cause and its place, and steps are found."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from debubble.cli import app
+from debubble.traces.findings import AFTER_WAIT, COPY, HOST_CAUSES, STREAM, UNSEEN, find
+from debubble.traces.host import ALLOCATION, LOADER, LOCK, OPERATORS, OUTSIDE, PYTHON
+from debubble.traces.reading import read_trace
+from debubble.traces.steps import find_steps
+from debubble.traces.summary import compare, summarize
+
+from .handmade import Handmade
+
+
+def trace_of(made: Handmade, tmp_path, **options):
+    return read_trace(made.save(tmp_path / "trace.json"), **options)
+
+
+def gap(between) -> Handmade:
+    """Returns a trace of two kernels with 100 microseconds between, which the host spends on what
+    `between(made)` adds from 100 to 200."""
+    made = Handmade()
+    made.function("train.py(7): step", 0, 400)
+    made.launched(0, 20, 80)
+    between(made)
+    made.launched(200, 207, 10, op="aten::mul")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("between", "cause"),
+    [
+        (lambda made: made.function("model.py(3): forward", 100, 99), PYTHON),
+        (lambda made: made.op("aten::empty", 100, 99), OPERATORS),
+        (lambda made: made.call("cudaMalloc", 100, 99), ALLOCATION),
+        (lambda made: made.call("cudaFree", 100, 99), ALLOCATION),
+        (lambda made: made.function("threading.py(637): wait", 100, 99), LOCK),
+        (
+            lambda made: made.host("user_annotation", "enumerate(DataLoader)#_next", 100, 99),
+            LOADER,
+        ),
+    ],
+)
+def test_what_the_host_does_instead_is_named(tmp_path, between, cause):
+    found = find(trace_of(gap(between), tmp_path))
+    assert found.causes[HOST_CAUSES[cause]] == pytest.approx(99, abs=10)
+    assert found.idle == pytest.approx(107)
+    assert found.places[0].cause == HOST_CAUSES[cause]
+    assert found.places[0].source.function in ("step", "forward")
+
+
+def test_without_stacks_python_is_outside_of_pytorch(tmp_path):
+    made = Handmade()
+    made.launched(0, 20, 80)
+    made.launched(200, 207, 10, op="aten::mul")
+    found = find(trace_of(made, tmp_path))
+    assert found.causes[HOST_CAUSES[OUTSIDE]] == pytest.approx(100)
+    assert found.places[0].place == "before mul"
+
+
+def test_a_wait_is_to_blame_for_what_comes_after_it(tmp_path):
+    made = gap(lambda made: made.call("cudaStreamSynchronize", 50, 55))
+    found = find(trace_of(made, tmp_path))
+    assert found.causes == {AFTER_WAIT: pytest.approx(107)}
+    assert found.places[0].source.function == "step"
+
+
+def test_copies_and_other_streams_are_named(tmp_path):
+    made = Handmade()
+    calls = [made.call("cudaLaunchKernel", at) for at in (0, 5, 10)]
+    copy = made.call("cudaMemcpyAsync", 15)
+    last = made.call("cudaLaunchKernel", 20)
+    made.kernel(calls[0], 30, 70)
+    made.kernel(calls[1], 150, 50, stream=20)
+    made.device("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", copy, 200, 100)
+    made.kernel(last, 300, 10)
+    found = find(trace_of(made, tmp_path))
+    assert found.causes == {STREAM: pytest.approx(50), COPY: pytest.approx(100)}
+
+
+def test_graphs_without_kernels_are_not_idle(tmp_path):
+    made = Handmade()
+    made.kernel(made.call("cudaLaunchKernel", 0), 10, 10)
+    made.call("cudaGraphLaunch", 20, 5)
+    made.kernel(made.call("cudaLaunchKernel", 30), 500, 10)
+    trace = trace_of(made, tmp_path)
+    found = find(trace)
+    assert found.idle == 0 and found.causes == {UNSEEN: pytest.approx(480)}
+    assert any("without the nodes of graphs" in note for note in summarize(trace).notes)
+
+
+def steps(lengths, annotated: bool) -> Handmade:
+    made, at = Handmade(), 0.0
+    for number, length in enumerate(lengths):
+        if annotated:
+            made.host("user_annotation", f"ProfilerStep#{number}", at, length)
+        for layer in range(4):
+            made.launched(at + 20 * layer, at + 20 * layer + 8, 12)
+        made.launched(at + 80, at + 90, 5, op="aten::argmax")
+        at += length
+    return made
+
+
+@pytest.mark.parametrize("annotated", [True, False])
+def test_steps_and_their_outliers_are_found(tmp_path, annotated):
+    trace = trace_of(steps([100, 100, 100, 200, 100, 100], annotated), tmp_path)
+    found = find_steps(trace)
+    assert found.found_by == ("annotations" if annotated else "repeated kernels")
+    assert found.usual == pytest.approx(100, abs=1)
+    assert [round(step.length) for step in found.outliers] == [200]
+
+
+def test_work_that_does_not_repeat_has_no_steps(tmp_path):
+    made = Handmade()
+    for number in range(30):
+        made.launched(20 * number, 20 * number + 9, 5, op=f"aten::op{number * number % 29}")
+    assert find_steps(trace_of(made, tmp_path)).steps == []
+
+
+def test_two_traces_are_compared_by_step_and_place(tmp_path):
+    slow = summarize(trace_of(steps([200] * 5, True), tmp_path))
+    fast = summarize(trace_of(steps([100] * 5, True), tmp_path))
+    assert (slow.step_us, fast.step_us) == (pytest.approx(200), pytest.approx(100))
+    assert compare(slow, fast)[0].saved == pytest.approx(80, rel=0.1)
+    assert all(change.saved == 0 for change in compare(slow, slow))
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["trace", *map(str, arguments)])
+
+
+def test_the_command_reports_compares_and_fails_for_worse(tmp_path):
+    slow = steps([200] * 5, True).save(tmp_path / "slow.json")
+    fast = steps([100] * 5, True).save(tmp_path / "fast.json.gz")
+    findings = tmp_path / "findings.json"
+    ran = run(fast, "--json", findings, "--baseline", slow)
+    assert ran.exit_code == 0, ran.output
+    assert "5 steps, found by annotations" in ran.output
+    assert json.loads(findings.read_text())["usual_step_us"] == pytest.approx(100)
+    worse = run(slow, "--baseline", fast)
+    assert worse.exit_code == 1 and "100% slower" in worse.output
+    assert run(slow, "--baseline", fast, "--allow", 150).exit_code == 0
+    assert run(slow, "--most-idle", 10).exit_code == 1
+    assert run(slow, "--step", 2).exit_code == 0
+    assert run(slow, "--step", 9).exit_code == 2
