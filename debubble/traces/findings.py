@@ -1,4 +1,4 @@
-"""Where a device's idle time in a trace comes from: by cause, and by line or operator."""
+"""Finds the causes of a device's idle time in a trace, each with its line or operator."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Streams:
 
 
 class HostTimes:
-    """What the threads of a trace do between two times of its timeline."""
+    """The work of a trace's threads between two times of its timeline."""
 
     def __init__(self, trace: Trace) -> None:
         self._host: Host = trace.host

@@ -34,7 +34,7 @@ DOING = (
     "waiting for a lock or a queue",
     "outside of PyTorch",
 )
-"""What the host does, in the order of the numbers above. A trace without stacks has no Python: the
+"""The host's activities, in the order of the numbers above. A trace without stacks has no Python: the
 time between two operators is "outside of PyTorch"."""
 ALLOCATES = re.compile(r"^cu(da)?(Malloc|Free|HostAlloc|Mem(Alloc|Free|Create|Map|Release|Unmap))")
 LOCKS = re.compile(
@@ -47,7 +47,7 @@ CALLS = (RUNTIME, DRIVER)
 
 
 class Doing(NamedTuple):
-    """What a thread does in a stretch: one of the numbers above, the innermost function of the
+    """The activity of a thread in a stretch: one of the numbers above, the innermost function of the
     user's and the innermost operator, as places in `Rows.names` or NONE."""
 
     kind: int
@@ -61,7 +61,7 @@ class Thread:
 
     starts: Floats
     doing: Integers
-    """For each stretch a place in `Host.kinds`."""
+    """A place in `Host.kinds` for each stretch."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Host:
     kinds: list[Doing]
     threads: dict[int, Thread]
     of_call: dict[int, Doing]
-    """What each CUDA call was made for, by its row."""
+    """The activity that each CUDA call is part of, by its row."""
 
 
 def threads_of_calls(rows: Rows) -> Integers:

@@ -10,7 +10,7 @@ from ..timeline.trace_file import FORMAT, MOST_BYTES, TraceFileError, decode_tim
 from .text import Path, is_packed, opening, texts
 
 SIGNS = ('"traceEvents"', '"schemaVersion"', '"deviceProperties"', '"ph"')
-"""What a trace of torch.profiler has in its first characters, and our own files have not."""
+"""Texts among the first characters of a trace of torch.profiler, and not of our own files."""
 
 
 def is_torch_trace(path: Path) -> bool:

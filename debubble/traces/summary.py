@@ -1,4 +1,4 @@
-"""All that a trace says, as plain data: for the terminal, for JSON, and for comparing two."""
+"""The findings of a trace as plain data: for the terminal, for JSON, and for comparing two."""
 
 from __future__ import annotations
 

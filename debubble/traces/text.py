@@ -16,7 +16,7 @@ Path = str | PathLike[str]
 BYTES_AT_A_TIME = 2**22
 GZIP = b"\x1f\x8b"
 MOST_TIMES = 250
-"""How many times as large as its file an unpacked text may be. Traces are 8 to 40 times as large;
+"""The most bytes of unpacked text for each byte of a file. Traces are 8 to 40 times as large;
 text that repeats one character is about 1000 times as large."""
 ALWAYS = 2**26
 """Unpacked bytes that any file may have."""
