@@ -47,8 +47,8 @@ CALLS = (RUNTIME, DRIVER)
 
 
 class Doing(NamedTuple):
-    """The activity of a thread in a stretch: one of the numbers above, the innermost function of the
-    user's and the innermost operator, as places in `Rows.names` or NONE."""
+    """The activity of a thread in a stretch: one of the numbers above, the innermost function of
+    the user's and the innermost operator, as places in `Rows.names` or NONE."""
 
     kind: int
     function: int
