@@ -34,8 +34,8 @@ DOING = (
     "waiting for a lock or a queue",
     "outside of PyTorch",
 )
-"""The host's activities, in the order of the numbers above. A trace without stacks has no Python: the
-time between two operators is "outside of PyTorch"."""
+"""The host's activities, in the order of the numbers above. A trace without stacks has no Python:
+the time between two operators is "outside of PyTorch"."""
 ALLOCATES = re.compile(r"^cu(da)?(Malloc|Free|HostAlloc|Mem(Alloc|Free|Create|Map|Release|Unmap))")
 LOCKS = re.compile(
     r"^<built-in method (acquire|wait|poll|select|sleep|recv|read|join)\b|"
