@@ -36,11 +36,11 @@ class JsonStream:
     def damaged(self, what: str) -> TraceFileError:
         return TraceFileError(f"{self.path} is not a trace that can be read: {what}.")
 
-    def read(self, event: Callable[[Any], None]) -> dict[str, Any]:
+    def read(self, event: Callable[[object], None]) -> dict[str, object]:
         """Calls `event` for each item of `traceEvents`, and returns the other entries of the
         top-level object. Raises TraceFileError, with the place, for anything else."""
         self._expect_object()
-        header: dict[str, Any] = {}
+        header: dict[str, object] = {}
         has_events = False
         while (character := self._next(BETWEEN)) != "}":
             if character != '"':
@@ -83,7 +83,8 @@ class JsonStream:
                     item, end = scan(text, at)
                     self._at = end
                     yield item
-                    at = BETWEEN.match(text, end).end()  # type: ignore[union-attr]
+                    passed = BETWEEN.match(text, end)
+                    at = passed.end() if passed else end
                     self._at = at
             except (json.JSONDecodeError, StopIteration, IndexError):
                 pass

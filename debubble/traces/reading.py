@@ -8,7 +8,7 @@ import numpy as np
 
 from ..contract.python.garbage import no_collection
 from ..timeline.data import TimelineData
-from ..timeline.event import HOST_LANE, Event
+from ..timeline.event import HOST_LANE, Event, EventKind
 from .host import CALLS, Host, Lines, read_host, threads_of_calls
 from .names import copy_kind, host_kind, lanes, short_kernel_name, words
 from .rows import COPY, KERNEL, MEMSET, NONE, Integers, Rows, read_rows
@@ -16,7 +16,7 @@ from .text import Path
 
 BEGIN, END = "debubble:begin", "debubble:end"
 """Annotations that our own recordings make where the recorded block begins and ends."""
-DEVICE_KIND = {KERNEL: "kernel", COPY: "copy", MEMSET: "memset"}
+DEVICE_KIND: dict[int, EventKind] = {KERNEL: "kernel", COPY: "copy", MEMSET: "memset"}
 FAR = 60e6
 """Microseconds from the first host row before which a device row has no time that is right."""
 
@@ -205,7 +205,7 @@ class _Builder:
         doing = self.host.of_call.get(call)
         operator = self.operator(doing.operator) if doing else None
         return Event(
-            DEVICE_KIND[category],  # type: ignore[arg-type]
+            DEVICE_KIND[category],
             copied or operator or self.short_name(int(rows.name[row])),
             lane_of[int(rows.stream[row])],
             float(rows.start[row]) - self.origin,

@@ -69,7 +69,7 @@ class Rows:
     bytes: Integers
     names: list[str]
     tracks: list[Track]
-    header: dict[str, Any]
+    header: dict[str, object]
     thread_names: dict[Track, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -94,14 +94,16 @@ class Collector:
         self.times = [array("d"), array("d")]
         self.numbers = [array("q") for _ in range(5)]
 
-    def add(self, event: Any) -> None:
+    def add(self, event: object) -> None:
         """Keeps an event if it is a stretch of time of a known category. Raises TraceFileError for
         an event whose values no profiler writes."""
         self.events += 1
         try:
+            if not isinstance(event, dict):
+                raise TypeError("it is no object")
             phase = event["ph"]
             if phase == "X":
-                category = CATEGORIES.get(event.get("cat"))
+                category = CATEGORIES.get(str(event.get("cat")))
                 if category is None:
                     category = CATEGORIES.get(str(event.get("cat")).lower())
                 if category is not None:
@@ -155,7 +157,7 @@ class Collector:
             self.names[name] = number
         return number
 
-    def rows(self, header: dict[str, Any]) -> Rows:
+    def rows(self, header: dict[str, object]) -> Rows:
         category, name, track = (np.array(column) for column in self.small)
         start, duration = (np.array(column) for column in self.times)
         correlation, external, stream, device, nbytes = map(np.array, self.numbers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from .findings import UNSEEN, Finding, Findings, find
 from .reading import Trace
@@ -35,7 +34,7 @@ class Summary:
     def idle_share(self) -> float:
         return self.findings.idle / self.findings.span if self.findings.span else 0.0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         found = self.findings
         return {
             "label": self.label,
