@@ -161,7 +161,7 @@ def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
     field.fill("1000 to 1,100")
     page.keyboard.press("Enter")
     assert hidden.is_visible()
-    assert page.get_by_text("It is within your range: 1000 to 1,100.").is_visible()
+    assert page.get_by_text("You said 1000 to 1,100. It is within your range.").is_visible()
     assert page.get_by_role("heading", name="The end").is_hidden(), "another question is open"
     page.get_by_label("y < 3").check()
     page.get_by_role("button", name="Commit").last.click()

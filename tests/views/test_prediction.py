@@ -1,6 +1,9 @@
 """Predictions: valid answers of a reader, and the moment at which a chapter shows the right one."""
 
 import json
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,7 @@ from debubble.views.prediction import (
 from debubble.views.prediction.question import AT_ONCE, WITHHELD, Question
 from debubble.views.prediction.stretch import Stretch
 
+ROOT = Path(__file__).parents[2]
 LINES = ("loss.item()", "loss += 1")
 
 
@@ -104,6 +108,36 @@ def test_the_answer_stands_once_and_how_the_guess_compares_with_it(shown, said, 
     say(question, said)
     assert shown[0].value.split("<br>") == ["<b>3</b>", sentence, "Since it is so."]
     assert verdict(question) == f"You said {said}. See below."
+
+
+ANSWERS = (
+    "7", " 40,960 ", "5-9", "5 to 9", "-3", "1.5 – 2", "from 5 to 9", "900 to 700", "many",
+    "7 or 8", "1,,", "5-", "", "7 waits",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="the site's rule is run by node")
+def test_lab_and_site_judge_an_answer_by_one_rule():
+    script = (ROOT / "scripts/site/browser/questions.js").as_uri()
+    code = f"""
+    globalThis.location = {{ pathname: "" }};
+    const {{ rangeOf, refusal }} = await import({json.dumps(script)});
+    const read = (words) => (refusal(words, "waits") ? null : rangeOf(words, "waits"));
+    console.log(JSON.stringify({json.dumps(ANSWERS)}.map(read)));
+    """
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [in_the_lab(words) for words in ANSWERS]
+
+
+def in_the_lab(words):
+    try:
+        guess = predict("how many?", "waits").parse(words)
+    except ValueError:
+        return None
+    return [guess.low, guess.high]
 
 
 def enter(question):

@@ -3,7 +3,8 @@ import { add } from "./nodes.js";
 import { forget, keepWords, recallWords } from "./stored.js";
 
 const NUMBER = "[-−]?(?:\\d{1,3}(?:,\\d{3})+|\\d+)(?:\\.\\d+)?";
-const RANGE = new RegExp(`^(?:from\\s+)?(${NUMBER})(?:\\s*(?:-|–|\\.\\.|to)\\s*(${NUMBER}))?`);
+const RANGE = new RegExp(`^(?:from\\s+)?(${NUMBER})\\s*(?:(?:-|–|\\.\\.|to)\\s*(${NUMBER})\\s*)?$`);
+const FIRST_NUMBER = new RegExp(`^${NUMBER}`);
 const PLACE = `debubble ${location.pathname}`;
 
 export function watchQuestions() {
@@ -58,11 +59,33 @@ function read(form) {
   const say = (words) => (form.querySelector(".verdict").textContent = words);
   if (!field) return say("Nothing is chosen: choose an answer."), "";
   const words = field.value.trim();
-  if (!words) return say("The field is empty: write a number such as 7, or a range such as 5 to 9."), "";
-  if (!RANGE.test(words)) {
-    return say(`“${words}” is no answer: write a number such as 7, or a range such as 5 to 9.`), "";
-  }
+  const wrong = refusal(words, unitOf(form.dataset.id));
+  if (wrong) return say(wrong), "";
   return words;
+}
+
+/** The unit of a question, from its answer such as "10 waits". */
+function unitOf(id) {
+  const answer = document.querySelector(`[data-answers="${id}"]`)?.dataset.answer ?? "";
+  return answer.split("\n")[0].replace(FIRST_NUMBER, "").trim();
+}
+
+/** [low, high] of a number or a range, with or without the unit, or null for any other text. The
+ * same rule holds in JupyterLab (views/prediction/number.py). */
+export function rangeOf(words, unit = "") {
+  const found = RANGE.exec(words.trim().replace(new RegExp(`${unit}$`), "").trim());
+  return found && [found[1], found[2] ?? found[1]].map(toNumber);
+}
+
+/** A sentence that says why `words` are no answer, or "". */
+export function refusal(words, unit = "") {
+  const range = rangeOf(words, unit);
+  if (range && range[0] > range[1]) {
+    return `${range[0]} to ${range[1]} contains no number: begin with the smaller.`;
+  }
+  if (range) return "";
+  const what = words ? `“${words}” is no answer` : "The field is empty";
+  return `${what}: write a number such as 7, or a range such as 5 to 9.`;
 }
 
 function open(form, said) {
@@ -78,16 +101,16 @@ function open(form, said) {
 }
 
 /** Compares the prediction with the first line of the chapter's answer. */
-function judge(words, answer) {
+export function judge(words, answer) {
   const right = answer.split("\n")[0];
   if (!words) return "";
-  if (words === right) return `You said ${words}, and that is right.`;
-  const range = RANGE.exec(words), number = RANGE.exec(right);
-  if (!range || !number) return `You said ${words}.`;
-  const value = toNumber(number[1]);
-  const low = toNumber(range[1]), high = toNumber(range[2] ?? range[1]);
+  if (words === right) return `You said ${words}. That is right.`;
+  const number = FIRST_NUMBER.exec(right);
+  const range = rangeOf(words, right.replace(FIRST_NUMBER, "").trim());
+  if (!range || !number) return `You said ${words}. What did you miss?`;
+  const value = toNumber(number[0]), [low, high] = range;
   if (value < low || value > high) return `You said ${words}. What did you miss?`;
-  return low === high ? `It is as you said: ${words}.` : `It is within your range: ${words}.`;
+  return `You said ${words}. ${low === high ? "That is right." : "It is within your range."}`;
 }
 
 function toNumber(words) {
