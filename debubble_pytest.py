@@ -1,10 +1,13 @@
-"""The pytest marker `no_host_syncs`, and the option `--as-cuda`.
+"""The pytest markers `no_host_syncs` and `no_compiles`, and the option `--as-cuda`.
 
 The body of a marked test may not wait for the device, and on sim it may have no race:
 
     @pytest.mark.no_host_syncs
     def test_a_step_never_waits(model, batch):
         model.step(batch)
+
+The body of a test with the marker `no_compiles` may have no kernel compiled, outside
+`with debubble.allow_compiles():`.
 
 Fixtures may wait, before the body and after it, and so may whatever stands in
 `with debubble.allow_host_sync():`, such as the comparison at the end.
@@ -18,12 +21,14 @@ that none of that, nor torch, is imported where no test is marked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 MARKER = "no_host_syncs"
+COMPILES = "no_compiles"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,13 +68,29 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{MARKER}: the test's body fails where it waits for the GPU, outside allow_host_sync()",
     )
+    config.addinivalue_line(
+        "markers",
+        f"{COMPILES}: the test's body fails where a kernel is compiled, outside allow_compiles()",
+    )
     # A conftest that names this plugin loads it too late for the hook above.
     _take_cuda_for_sim(config)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Innermost, so that only the body is in the region."""
+    if item.get_closest_marker(COMPILES) is None:
+        return (yield from _without_waits(item))
+    try:
+        from debubble import no_compiles
+    except ImportError as error:
+        pytest.fail(f"the marker {COMPILES}: {error}", pytrace=False)
+    with no_compiles():
+        return (yield from _without_waits(item))
+
+
+def _without_waits(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Runs the body, in a region without host syncs if the test is marked."""
     if item.get_closest_marker(MARKER) is None:
         return (yield)
     try:

@@ -10,18 +10,22 @@ from .views.showing import TimelineViews
 
 if TYPE_CHECKING:
     from .accelerator import accelerator, as_cuda
+    from .contract.compiles import UnexpectedCompile, allow_compiles
     from .contract.host_syncs import HostSyncError, allow_host_sync
     from .detector import SyncReport
-    from .recording import find_host_syncs, no_host_syncs, record
+    from .recording import find_host_syncs, no_compiles, no_host_syncs, record
 
 __all__ = [
     "HostSyncError",
     "SyncReport",
     "Timeline",
+    "UnexpectedCompile",
     "accelerator",
+    "allow_compiles",
     "allow_host_sync",
     "as_cuda",
     "find_host_syncs",
+    "no_compiles",
     "no_host_syncs",
     "record",
 ]
@@ -36,10 +40,13 @@ make_lazy(
     {
         "HostSyncError": "contract.host_syncs",
         "SyncReport": "detector",
+        "UnexpectedCompile": "contract.compiles",
         "accelerator": "accelerator",
+        "allow_compiles": "contract.compiles",
         "allow_host_sync": "contract.host_syncs",
         "as_cuda": "accelerator",
         "find_host_syncs": "recording",
+        "no_compiles": "recording",
         "no_host_syncs": "recording",
         "record": "recording",
     },

@@ -337,9 +337,16 @@ def syncs(
         DeviceName, typer.Option(help="The accelerator to run on.")
     ] = DeviceName.auto,
     host: Annotated[
-        HostName,
+        HostName | None,
         typer.Option(help="On sim: your own Python costs nothing, or what it takes here."),
-    ] = HostName.modelled,
+    ] = None,
+    also: Annotated[
+        str,
+        typer.Option(
+            metavar="KINDS",
+            help="Report these as well: any of compile,alloc,host. On sim host measures Python.",
+        ),
+    ] = "",
     stack: Annotated[
         bool, typer.Option("--stack", help="Show every library line between your line and a wait.")
     ] = False,
@@ -384,11 +391,17 @@ def syncs(
 ) -> None:
     """Run a script, and list the lines at which the host waits for the GPU."""
     from .commands.syncs import Wanted, syncs
+    from .contract.recorded import checked_also
 
+    try:
+        kinds = checked_also(filter(None, also.split(",")))
+    except ValueError as error:
+        raise typer.BadParameter(f"--{error}") from None
     wanted = Wanted(
         device=device.value,
         as_cuda=as_cuda,
-        host=host.value,
+        host=host.value if host else None,
+        also=kinds,
         is_module=module,
         stack=stack,
         include=include or [],

@@ -18,6 +18,7 @@ from rich.text import Text
 import debubble
 from debubble.accelerator import Accelerator
 from debubble.contract.host_times import VARIABLE as HOST_TIMES
+from debubble.contract.recorded import Also
 from debubble.contract.source_line import include_packages
 from debubble.detector.annotations import github, sarif
 from debubble.detector.baseline import Baseline, NoBaseline
@@ -46,7 +47,8 @@ class Wanted:
 
     device: str = "auto"
     as_cuda: bool = False
-    host: str = "modelled"
+    host: str | None = None
+    also: frozenset[Also] = frozenset()
     is_module: bool = False
     stack: bool = False
     include: Sequence[str] = ()
@@ -76,13 +78,13 @@ def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
     json_file, sarif_file, save = map(_writable, (wanted.json, wanted.sarif, wanted.save))
     folder = Path.cwd()
     include_packages(wanted.include)
-    if wanted.host != "modelled":
+    if wanted.host is not None:
         os.environ[HOST_TIMES] = wanted.host
     accelerator = _accelerator("sim" if wanted.as_cuda else wanted.device)
     with ExitStack() as stack:
         if wanted.as_cuda:
             _enter_as_cuda(stack)
-        with debubble.find_host_syncs(accelerator, wanted.most_calls) as report:
+        with debubble.find_host_syncs(accelerator, wanted.most_calls, wanted.also) as report:
             from debubble.recording.recording import elapsed
 
             report.loops = Loops(elapsed, wanted.skip)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
 from .addresses import ByAddress, MemoryRange
 from .host_times import HostTimes
+from .recorded import Also
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,11 +193,17 @@ class Accelerator(Protocol):
         timeline: TimelineData,
         most_calls: int | None = None,
         host: HostTimes | None = None,
+        also: frozenset[Also] = frozenset(),
     ) -> AbstractContextManager[Callable[[], float]]:
         """Returns a context manager that fills `timeline` with the events of its block, once the
         block has ended and the device is done. After `most_calls` calls of the host the timeline is
         full, and `cut_off` is True. Yields the recording's clock: a function that returns the
-        microseconds since the recording began, on the scale of its host events."""
+        microseconds since the recording began, on the scale of its host events. `also` names
+        what the timeline holds beside calls, waits and the device's work."""
+
+    def watching_for_compiles(self) -> AbstractContextManager[None]:
+        """Returns a context manager. In its block a compilation raises UnexpectedCompile, if the
+        rule of `contract.compiles` forbids it."""
 
     def proving_races(self) -> AbstractContextManager[Sequence[object]]:
         """Returns a context manager that yields a list. Once the block has ended, the list holds

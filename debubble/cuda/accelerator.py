@@ -20,10 +20,12 @@ from ..contract.host_syncs import allow_host_sync
 from ..contract.host_times import HostTimes
 from ..contract.protocol import Event, Stream, Work
 from ..contract.python import follow
+from ..contract.recorded import Also
 from ..contract.triton_mode import check_launch
 from ..private.torch import ExperimentalConfig
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard
+from .compilations import Compilations
 from .driver.addresses import Addresses
 from .driver.byte_copies import ByteCopies
 from .driver.driver import Driver
@@ -58,6 +60,7 @@ class CudaAccelerator:
         interposition.install()
         backward_pass.install(around=hooks_marked)
         self._flex_attention = CudaFlexAttention()
+        self._compilations = Compilations()
         self._profiled_before = False
         sleep[(1,)](1000)
         driver = Driver()
@@ -157,6 +160,7 @@ class CudaAccelerator:
         timeline: TimelineData,
         most_calls: int | None = None,
         host: HostTimes | None = None,
+        also: frozenset[Also] = frozenset(),
     ) -> Iterator[Callable[[], float]]:
         self._warm_up_the_profiler()
         torch.cuda.synchronize()
@@ -171,6 +175,8 @@ class CudaAccelerator:
             marks = Marks(most_calls, when_full=stop)
             profiler = running.enter_context(_profiling())
             running.enter_context(_bounded())
+            if "compile" in also:
+                running.enter_context(self._compilations.noted(marks.compilation))
             began = perf_counter()
             try:
                 with follow.into_threads(marks.in_this_thread), marks.in_this_thread():
@@ -179,7 +185,7 @@ class CudaAccelerator:
                 stop()
                 marks.is_over = True
                 timeline.cut_off = marks.is_full
-                timeline.events.extend(events_of(_trace_of(profiler), marks))
+                timeline.events.extend(events_of(_trace_of(profiler), marks, also))
 
     @contextmanager
     def proving_races(self) -> Iterator[list[Hazard]]:
@@ -190,6 +196,12 @@ class CudaAccelerator:
     def watching_for_syncs(self) -> Iterator[None]:
         with SyncWatch():
             yield
+
+    @contextmanager
+    def watching_for_compiles(self) -> Iterator[None]:
+        """Checks each compilation from now on: Triton's hooks stay installed."""
+        self._compilations.install()
+        yield
 
     def _warm_up_the_profiler(self) -> None:
         """Runs the profiler once before the first recording of a process, which would otherwise

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from ..contract.source_line import SourceLine
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard, HazardKind
-from ..timeline.holds import HoldKind, find_holds
+from ..timeline.holds import HoldKind, HostKind, find_holds
+from .host_words import HOST_WORDS
 from .instead import Apart, instead_of, may_stay
 from .loops import Steps
 from .statements import statement_at
@@ -23,10 +24,10 @@ class Finding:
     that recorded. `call` is the PyTorch function that was called, and `operator` the ATen operator
     that waits, if they are known. `setup` is True if all of it happened before the steps of the
     run, `after` if all of it happened after them, `once` if it happened once in a run of several
-    steps.
+    steps. `key` is, for a compilation, the kernel and what was new about its key.
     """
 
-    kind: HoldKind
+    kind: HoldKind | HostKind
     source: SourceLine | None
     thread: str | None
     allowed: bool
@@ -39,20 +40,23 @@ class Finding:
     held: float = 0.0
     worst: float = 0.0
     idle: float = 0.0
+    key: str | None = None
 
     @property
     def what(self) -> str:
         """The thing that the host waits for, in a few words: `a value`, `a pageable upload`."""
-        return WORDS[self.kind][0]
+        return (HOST_WORDS.get(self.kind) or WORDS[self.kind])[0]
 
     @property
     def meaning(self) -> str:
         """A short text on which calls cause it, and mostly what to write instead."""
-        return WORDS[self.kind][1]
+        return (HOST_WORDS.get(self.kind) or WORDS[self.kind])[1]
 
     @property
     def instead(self) -> str | None:
         """Advice for this call, or None if no specific advice is known."""
+        if self.kind in HOST_WORDS:
+            return HOST_WORDS[self.kind][2]
         return instead_of(
             self.kind, self.call, self.operator, self.source, self.apart, bool(self.thread)
         )
@@ -87,8 +91,9 @@ class Finding:
 
     @property
     def is_a_wait(self) -> bool:
-        """True if the host waits for the device. False for a staged upload, which only slows it."""
-        return self.kind != "staged_upload"
+        """True if the host waits for the device. False for a staged upload, which only slows it,
+        and for what the host itself does."""
+        return self.kind != "staged_upload" and self.kind not in HOST_WORDS
 
 
 def races_of(timeline: TimelineData) -> Counter[Hazard]:
@@ -142,7 +147,7 @@ def find(timeline: TimelineData, steps: Steps | None = None) -> list[Finding]:
     )
 
 
-WORDS: dict[HoldKind, tuple[str, str]] = {
+WORDS: dict[HoldKind | HostKind, tuple[str, str]] = {
     "value": (
         "a value",
         "the host needs a number from the device: .item(), a branch, a print, a slice bound, the "

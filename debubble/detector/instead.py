@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from ..contract.source_line import SourceLine
-from ..timeline.holds import HoldKind
+from ..timeline.holds import HoldKind, HostKind
 from .advice import REMEDIES
 from .advice.by_text import BY_THE_TEXT
 from .advice.remedy import LEAVE, MEANT, OF_NO_STEP, UNKNOWN, Remedy
@@ -33,7 +33,7 @@ def is_of_libraries(remedy: Remedy) -> bool:
 
 
 def instead_of(
-    kind: HoldKind,
+    kind: HoldKind | HostKind,
     call: str | None,
     operator: str | None,
     source: SourceLine | None,

@@ -129,11 +129,14 @@ class Loops:
         elif now is not None and len(self._passes[number]) < MOST_PASSES:
             self._passes[number].append(now)
 
-    def steps(self, timeline: TimelineData) -> Steps:
+    def steps(self, timeline: TimelineData, to_the_end: bool = False) -> Steps:
         """Returns the steps of a recording. Chooses the script's loop with the most passes that
-        used the device before the last wait, or else such a loop of an imported module."""
+        used the device before the last wait, or else such a loop of an imported module. With
+        `to_the_end` all passes count."""
         calls = sorted(event.start for event in timeline.events if not event.on_device)
         last = max((hold.last.start for hold in find_holds(timeline.events)), default=None)
+        if to_the_end:
+            last = max(calls, default=None)
         if last is None or not self.skip:
             return Steps(self.skip)
         loops: list[tuple[SourceLine, list[float], float]] = []

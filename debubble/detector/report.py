@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
+from ..contract.recorded import Also
 from ..contract.source_line import SourceLine
 from ..timeline.event import Hazard
 from ..timeline.timeline import Timeline
@@ -11,6 +12,7 @@ from ..timeline.trace_file import portable_path
 from ..views.syncs import text
 from .ending import Ending
 from .findings import Finding, find, races_of
+from .host_bound import find_host_bound
 from .loops import Loops, Steps
 
 
@@ -30,6 +32,8 @@ class SyncReport:
     endings: list[Ending] = field(default_factory=list)
     loops: Loops | None = None
     """The loops of the run, or None if set-up is not to be told from steps."""
+    also: frozenset[Also] = frozenset()
+    """What is reported beside waits and races."""
     steps: Steps | None = None
     """The steps of the run, found with `loops` when the block ends."""
 
@@ -44,6 +48,11 @@ class SyncReport:
         if self.loops is not None:
             self.steps = self.loops.steps(self.timeline)
         found = find(self.timeline, self.steps)
+        if self.also:
+            steps = self.loops.steps(self.timeline, to_the_end=True) if self.loops else None
+            found += find_host_bound(self.timeline, self.also, steps)
+            if self.steps is None or self.steps.line is None:
+                self.steps = steps
         self.findings = [finding for finding in found if not finding.allowed]
         self.allowed = [finding for finding in found if finding.allowed]
 

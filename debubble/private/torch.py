@@ -129,3 +129,10 @@ def compiler() -> Compiler:
         bind("torch.fx.experimental:_config"),
         bind("torch._dynamo.utils:counters"),
     )
+
+
+@cache
+def compile_callbacks() -> Any:
+    """Returns the object with which functions are registered that PyTorch's compiler calls when it
+    begins and ends to compile, or Missing."""
+    return bind("torch._dynamo.callback:callback_handler")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..contract.recorded import Also, checked_also
 from ..detector.ending import threads_that_end
 from ..detector.report import SyncReport
 
@@ -19,7 +20,9 @@ gigabytes."""
 
 @contextmanager
 def find_host_syncs(
-    accelerator: Accelerator | None = None, most_calls: int | None = MOST_CALLS
+    accelerator: Accelerator | None = None,
+    most_calls: int | None = MOST_CALLS,
+    also: Iterable[Also] = (),
 ) -> Iterator[SyncReport]:
     """Yields a SyncReport that is filled when the block ends: each line at which the host waited
     for the device, or at which a copy of pageable memory held the host, with how many times and for
@@ -35,16 +38,17 @@ def find_host_syncs(
     block, or a thread in it, ends by an exception, the report says so, and where. After
     `most_calls` calls of PyTorch the report is `timeline.cut_off`; None means no limit.
 
-    Not seen: time that the host spends on allocating device or pinned memory, and on a full launch
-    queue.
+    `also` adds findings of what the host does itself: "compile", "alloc" (device and pinned
+    memory), and "host": the program's own Python and launches for which the device has no work, and
+    a full launch queue.
     """
     # The command line imports this module for the limit alone, and `recording` imports torch.
     from .recording import record
 
     report = None
     try:
-        with record(accelerator, most_calls) as timeline:
-            report = SyncReport(timeline)
+        with record(accelerator, most_calls, also=also) as timeline:
+            report = SyncReport(timeline, also=checked_also(also))
             with threads_that_end(report.note):
                 yield report
     except BaseException as error:

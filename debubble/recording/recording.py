@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
 from ..accelerator import Accelerator, current
 from ..contract.host_times import HostTimes, checked
 from ..contract.python.warned_at import at_the_users_line
+from ..contract.recorded import Also, checked_also
 from ..timeline import Timeline
 
 
@@ -17,6 +18,7 @@ def record(
     accelerator: Accelerator | None = None,
     most_calls: int | None = None,
     host: HostTimes | None = None,
+    also: Iterable[Also] = (),
 ) -> Iterator[Timeline]:
     """Yields a Timeline that is filled when the block ends and the device is done.
 
@@ -25,11 +27,19 @@ def record(
 
     On sim, `host` says what the program's own Python takes between its calls: nothing if
     "modelled", so that each run has the same times, or what it takes on this machine if "measured".
-    The default is that of the environment variable DEBUBBLE_HOST, or else "modelled". Raises
-    ValueError for another value, and RuntimeError inside another recording, because a recording
-    sees the whole process.
+    The default is that of the environment variable DEBUBBLE_HOST, or else "modelled".
+
+    `also` adds events: "compile" for each compilation, with what was new about its key, "alloc" for
+    each call of the driver's allocators of device and pinned memory, and "host" for the program's
+    own Python, as `host="measured"` does. On sim compilations are counted by their keys, and
+    allocations by the rules of PyTorch's allocator, from the first recording that asks for them.
+
+    Raises ValueError for another value of `host` or `also`, and RuntimeError inside another
+    recording, because a recording sees the whole process.
     """
-    accelerator, host = accelerator or current(), checked(host)
+    accelerator, host, asked = accelerator or current(), checked(host), checked_also(also)
+    if "host" in asked:
+        host = host or "measured"
     timeline = Timeline(
         accelerator=accelerator.name,
         description=accelerator.description,
@@ -38,7 +48,7 @@ def record(
     if not ONE_AT_A_TIME.acquire(blocking=False):
         raise RuntimeError("a recording is running in this process: let it end before the next")
     try:
-        with at_the_users_line(), accelerator.recording(timeline, most_calls, host) as clock:
+        with at_the_users_line(), accelerator.recording(timeline, most_calls, host, asked) as clock:
             _clocks.append(clock)
             try:
                 yield timeline

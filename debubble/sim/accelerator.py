@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,12 +16,13 @@ from ..clock.cost import CostModel
 from ..contract.addresses import MemoryRange
 from ..contract.host_times import HostTimes, host_times
 from ..contract.protocol import Work
+from ..contract.recorded import Also
 from ..contract.triton_mode import check_launch
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard
 from .clock.device import SimDevice
 from .clock.graph import SimGraph
-from .clock.own_python import OwnPython
+from .clock.own_python import SHORTEST_US, OwnPython, Spent
 from .clock.streams import SimEvent, SimStream
 from .flex.flex_attention import SimFlexAttention
 from .kernels.address_copies import AddressCopies
@@ -33,6 +35,11 @@ from .operators.host_watch import watching
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
+
+
+TRIED = 40
+"""The calls by which a recording finds what lies between two calls on this machine."""
+TIMES_OF_OWN = 5.0
 
 
 class SimAccelerator:
@@ -156,7 +163,7 @@ class SimAccelerator:
         scale: float | None = None,
     ) -> torch.Tensor:
         """Computes FlexAttention: three launches for a short query, one for a long query."""
-        with self._device.lock:
+        with self._device.lock, self._device.in_sim():
             return self._flex_attention(query, key, value, block_mask, scale)
 
     @property
@@ -171,20 +178,26 @@ class SimAccelerator:
         timeline: TimelineData,
         most_calls: int | None = None,
         host: HostTimes | None = None,
+        also: frozenset[Also] = frozenset(),
     ) -> Iterator[Callable[[], float]]:
         if (host or host_times()) == "measured":
             gpu = self._device.cost.gpu
             timeline.description = f"sim, modelled on {gpu}, your Python measured"
-            with self._measuring_python(), self.recording(timeline, most_calls, "modelled") as now:
+            with (
+                self._measuring_python(),
+                self.recording(timeline, most_calls, "modelled", also) as now,
+            ):
                 yield now
             return
         before, is_watched = self._device.hazards, self._device.names_lines
         recorder = self._device.start_recording(most_calls)
         began = self._device.now
+        self._device.beside.start(also)
         try:
             with watching(self._device):
                 yield lambda: self._device.now - began
         finally:
+            self._device.beside.stop()
             found = self._device.stop_recording()
             timeline.hazards.extend(found)
             self._device.hazards = [*before, *found] if is_watched else []
@@ -195,11 +208,25 @@ class SimAccelerator:
     @contextmanager
     def _measuring_python(self) -> Iterator[None]:
         device = self._device
-        with OwnPython(device.python_worked) as device.own_python:
+        own_python = OwnPython(device.python_worked, shortest_us=self._shortest_python())
+        with own_python as device.own_python:
             try:
                 yield
             finally:
                 device.own_python = None
+
+    def _shortest_python(self) -> float:
+        """Returns the microseconds that a program's Python must take to count: several times what
+        sim and PyTorch themselves take on this machine from one call's end to the next one's
+        start."""
+        device, gaps, before = self._device, list[Spent](), self._device.now
+        tensor = torch.zeros(1, device=torch.device("sim", 0))
+        with watching(device), OwnPython(gaps.append, shortest_us=0.0) as device.own_python:
+            for _ in range(TRIED):
+                tensor.add_(1)
+            device.own_python = None
+        device.now = max(before, device.now)
+        return max(SHORTEST_US, TIMES_OF_OWN * median(gap.python_us for gap in gaps))
 
     @contextmanager
     def proving_races(self) -> Iterator[list[Hazard]]:
@@ -235,4 +262,10 @@ class SimAccelerator:
     def watching_for_syncs(self) -> Iterator[None]:
         """A context manager that does nothing: every wait goes through the simulated device, which
         checks there if it is forbidden."""
+        yield
+
+    @contextmanager
+    def watching_for_compiles(self) -> Iterator[None]:
+        """A context manager that does nothing: each launch looks up its key, and checks there if a
+        compilation is forbidden."""
         yield

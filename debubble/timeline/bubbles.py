@@ -35,6 +35,8 @@ CAUSES: tuple[Cause, ...] = (
     "other",
 )
 
+HOLDING = ("sync", "python", "compile", "alloc")
+"""The kinds of host events that hold the next launch, besides the calls themselves."""
 LAUNCH_GAP = 10.0
 # In a measured trace the host's clock and the device's agree only to a few microseconds.
 CLOCK_SLACK = 5.0
@@ -198,9 +200,10 @@ def split_gap(
 
 
 def syncs_by_thread(events: Iterable[Event]) -> defaultdict[str | None, list[Event]]:
-    """Returns the syncs of each thread, and its own Python, in the order of their starts."""
+    """Returns the syncs of each thread, and what else holds its launches, in the order of their
+    starts."""
     syncs: defaultdict[str | None, list[Event]] = defaultdict(list)
-    for event in sorted((e for e in events if e.kind in ("sync", "python")), key=lambda e: e.start):
+    for event in sorted((e for e in events if e.kind in HOLDING), key=lambda e: e.start):
         syncs[event.thread].append(event)
     return syncs
 

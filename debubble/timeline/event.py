@@ -7,7 +7,9 @@ from typing import Literal
 
 from ..contract.source_line import SourceLine
 
-EventKind = Literal["launch", "graph_launch", "sync", "python", "kernel", "copy", "memset"]
+EventKind = Literal[
+    "launch", "graph_launch", "sync", "python", "compile", "alloc", "kernel", "copy", "memset"
+]
 CopyKind = Literal["h2d_pageable", "h2d_pinned", "d2h", "d2d"]
 HazardKind = Literal[
     "overwritten_in_flight",
@@ -20,7 +22,14 @@ HazardKind = Literal[
 ]
 
 HOST_LANE = "host"
-HOST_KINDS: tuple[EventKind, ...] = ("launch", "graph_launch", "sync", "python")
+HOST_KINDS: tuple[EventKind, ...] = (
+    "launch",
+    "graph_launch",
+    "sync",
+    "python",
+    "compile",
+    "alloc",
+)
 """The kinds on the host's lane; all other kinds lie on the lane of a stream."""
 COPY_KINDS: tuple[CopyKind, ...] = ("h2d_pageable", "h2d_pinned", "d2h", "d2d")
 
@@ -29,9 +38,10 @@ COPY_KINDS: tuple[CopyKind, ...] = ("h2d_pageable", "h2d_pinned", "d2h", "d2d")
 class Event:
     """One event on one lane. Times are microseconds from the start of the recording.
 
-    A *host* event (`launch`, `graph_launch`, `sync`, or `python`: the program's own work between
-    calls) lies on the lane "host"; a *device* event (`kernel`, `copy`, `memset`) on the lane of its
-    stream, "stream 0" being the default one.
+    A *host* event lies on the lane "host": `launch`, `graph_launch`, `sync`, `python`, which is the
+    program's own work between calls, `compile`, whose `call` says what was new about the key, or
+    `alloc`, a call of the driver's allocator. A *device* event (`kernel`, `copy`, `memset`) lies on
+    the lane of its stream, "stream 0" being the default one.
     `launched_by` of a device event is the index, in `Timeline.events`, of the host call that
     launched it. `pageable` is True for a copy from or to pageable host memory: the driver takes
     part in it, and may make the host wait. `allowed` is True for an event inside `allow_host_sync`.

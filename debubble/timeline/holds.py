@@ -23,6 +23,10 @@ HoldKind = Literal[
     "event",
     "library",
 ]
+HostKind = Literal[
+    "compile", "alloc", "pinned_alloc", "python", "python_waits", "launches", "full_queue"
+]
+"""What a host does beside waiting for the device, and for which the device may have no work."""
 
 A_VALUE = 16
 """Bytes of the largest single number, a complex double."""

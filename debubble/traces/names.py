@@ -19,8 +19,14 @@ DEVICE_KINDS: dict[str, EventKind] = {
 HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
 
 
-def host_kind(name: str, launches: bool) -> EventKind | None:
-    """Returns the kind of a CUDA call, or None for a call that neither waits nor starts work."""
+ALLOCATES = ("cudaMalloc", "cudaHostAlloc", "cuMemCreate")
+
+
+def host_kind(name: str, launches: bool, allocations: bool = False) -> EventKind | None:
+    """Returns the kind of a CUDA call, or None for a call that neither waits nor starts work. With
+    `allocations`, a call that allocates memory has a kind as well."""
+    if allocations and name in ALLOCATES:
+        return "alloc"
     if "Synchronize" in name:
         return "sync"
     if "GraphLaunch" in name:

@@ -154,6 +154,8 @@ def _below(finding: Finding, stack: bool, advice: bool) -> list[str]:
             inside = (*source.outside_pytorch.inside[-1:], *of_pytorch)
         lines += [f"in {line.in_library}" for line in inside]
         lines += [f"for the gradient of {source.forward}"] if source.forward else []
+    if finding.key:
+        lines.append(finding.key)
     if advice:
         lines.append(f"instead: {finding.instead}" if finding.instead else unknown(finding))
     return lines

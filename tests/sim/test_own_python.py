@@ -35,7 +35,12 @@ def clock(monkeypatch):
     monkeypatch.setattr(
         own_python.OwnPython.__init__,
         "__defaults__",
-        (lambda: clock.processor, lambda: clock.wall),
+        (
+            lambda: clock.processor,
+            lambda: clock.wall,
+            own_python.SHORTEST_US,
+            lambda: clock.wall,
+        ),
     )
     return clock
 

@@ -113,7 +113,7 @@ class FlexCall:
         otherwise one kernel does all the work."""
         return self.may_split and self.num_tokens < SHORT
 
-    def specialisation(self) -> Hashable:
+    def specialisation(self) -> tuple[Hashable, ...]:
         """Returns a key that is equal for two calls that one compiled kernel serves. The numbers of
         tokens, groups, columns and slots only matter by whether they are 1, and the query by
         whether it is short; a scale is a constant of the kernel. For a batch of several, all sizes

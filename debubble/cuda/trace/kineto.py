@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypedDict
 
+from debubble.contract.recorded import Also
 from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import HOST_LANE, Event
 from debubble.timeline.threads import ANOTHER
@@ -21,15 +22,15 @@ from debubble.traces.names import (
 )
 
 from .driver_calls import unrecorded_copy_calls
-from .marks import BEGIN, COPY, END, FAILED, PREFIX, UNMARKED, Mark, Marks
+from .marks import BEGIN, COMPILE, COPY, END, FAILED, PREFIX, UNMARKED, Mark, Marks
 
 if TYPE_CHECKING:
     from .kineto_rows import KinetoRow, Trace
 
 
-def events_of(trace: Trace, marks: Marks) -> list[Event]:
+def events_of(trace: Trace, marks: Marks, also: frozenset[Also] = frozenset()) -> list[Event]:
     """Returns the host calls that wait or start device work, and the device work that they started,
-    between the marks of begin and end."""
+    between the marks of begin and end, and what `also` names."""
     rows = [row for row in trace["traceEvents"] if _is_on_host_or_device(row)]
     begin, end = _bounds(rows)
     lines = _Spans(row for row in rows if _is_a_line(row["name"]))
@@ -52,7 +53,7 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
     index_of: dict[int, int] = {}
     for row in sorted(calls, key=lambda row: row["ts"]):
         correlation = row["args"].get("correlation")
-        kind = host_kind(row["name"], correlation in launches)
+        kind = host_kind(row["name"], correlation in launches, "alloc" in also)
         if kind is None:
             continue
         if correlation is not None:
@@ -61,6 +62,8 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
         name = operator or row["name"]
         if kind == "sync":
             name = words(row["name"])
+        if kind == "alloc":
+            name = row["name"]
         times = (row["ts"] - begin, row["dur"])
         asked = _asked_for(lines, marks, row)
         if kind == "sync" or correlation in copies:
@@ -69,6 +72,7 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
             event = Event(kind, name, HOST_LANE, *times, **_of_work(asked))
         events.append(event)
     lane_of = lanes(row["args"]["stream"] for row in device_rows)
+    compilations = _compilations(rows, marks, begin, end) if "compile" in also else ()
     for row in device_rows:
         correlation = row["args"]["correlation"]
         call = by_correlation[correlation]
@@ -91,6 +95,7 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
                 **_of_work(_asked_for(lines, marks, call)),
             )
         )
+    events.extend(compilations)
     return events
 
 
@@ -102,7 +107,7 @@ def _is_on_host_or_device(row: KinetoRow) -> bool:
 
 def _is_a_line(name: str) -> bool:
     """Returns True if the annotation marks a line of the learner, and not a boundary or a copy."""
-    return name.startswith(PREFIX) and not name.startswith((BEGIN, END, COPY, FAILED))
+    return name.startswith(PREFIX) and not name.startswith((BEGIN, END, COPY, COMPILE, FAILED))
 
 
 def _in_threads_of_their_operators(
@@ -184,3 +189,20 @@ def _asked_for(lines: _Spans, marks: Marks, call: KinetoRow) -> _AskedFor:
         span = lines.find(call, marks.recorder)
     mark: Mark = marks.mark(span["name"]) if span else UNMARKED
     return {"source": mark.line, "allowed": mark.allowed, "thread": thread, "call": mark.call}
+
+
+def _compilations(rows: list[KinetoRow], marks: Marks, begin: float, end: float) -> Iterator[Event]:
+    for row in rows:
+        if row["name"].startswith(COMPILE) and begin <= row["ts"] <= end:
+            name, mark = marks.compilations[int(row["name"].removeprefix(COMPILE))]
+            yield Event(
+                "compile",
+                name,
+                HOST_LANE,
+                row["ts"] - begin,
+                row["dur"],
+                mark.line,
+                allowed=mark.allowed,
+                thread=marks.thread(row["tid"]),
+                call=mark.call,
+            )

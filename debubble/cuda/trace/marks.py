@@ -16,6 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from debubble.contract.backward_pass import UNDER_WAY, next_node, note_forward, with_forward
+from debubble.contract.compiles import compiles_are_allowed
 from debubble.contract.host_syncs import syncs_are_allowed
 from debubble.contract.source_line import SourceLine, source_line
 from debubble.private.torch import RecordFunctionFast, get_current_function_mode_stack
@@ -26,6 +27,8 @@ PREFIX = "debubble:"
 BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"
 COPY = f"{PREFIX}copy:"
 """The prefix of a mark around a copy, followed by the name of the driver's function."""
+COMPILE = f"{PREFIX}compile:"
+"""The prefix of a mark around a compilation, followed by its number."""
 FAILED = f"{PREFIX}failed"
 """The name of the mark that is made inside the mark of a copy that failed."""
 
@@ -54,6 +57,8 @@ class Marks:
         self, most_calls: int | None = None, when_full: Callable[[], object] = lambda: None
     ) -> None:
         self.is_over = False
+        self.compilations: list[tuple[str, Mark]] = []
+        """The kernels that were compiled, each with its line and, as its call, what was new."""
         self._marks: list[Mark] = []
         self._numbers: dict[Mark, int] = {}
         self._threads = {thread.native_id: name_of(thread) for thread in threading.enumerate()}
@@ -89,6 +94,12 @@ class Marks:
                 if number == len(self._marks):
                     self._marks.append(mark)
         return annotate(f"{PREFIX}{number}")
+
+    def compilation(self, name: str, missed: str) -> AbstractContextManager[object]:
+        """Returns the mark around the compilation of a kernel for which `missed` was new."""
+        line = Mark(source_line(), compiles_are_allowed(), missed)
+        self.compilations.append((name, line))
+        return annotate(f"{COMPILE}{len(self.compilations) - 1}")
 
     def _has_room(self) -> bool:
         if self._calls_left is None:

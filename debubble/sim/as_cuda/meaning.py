@@ -11,6 +11,7 @@ import torch
 from debubble.contract.protocol import Accelerator
 
 from ..clock.device import SimDevice
+from ..memory import caching
 from ..memory.blocks import IN_USE
 from ..operators.dispatch import Dispatcher
 from ..tensor import CALLED
@@ -41,20 +42,24 @@ def cuda_means_sim(
         yield
         return
     names = in_place_of(torch.cuda, cuda_names(accelerator, device))
+    compile = compiling.compiler(device.beside)
     with ExitStack() as stack:
         stack.enter_context(cuda_is_made_on_sim(dispatcher))
         stack.enter_context(tensors_say_cuda())
         stack.enter_context(autocast_of_cuda_is_sims())
-        for owner, values in _replacements(names):
+        for owner, values in _replacements(names, compile):
             stack.enter_context(replaced(owner, values))
         stack.enter_context(compiling.kernels_are_launched(accelerator))
         stack.enter_context(replaced(accelerator, {"device": torch.device("cuda", 0)}))
         stack.enter_context(replaced(IN_USE, {"is_counted": True, "limit": memory.what_fits()}))
         forget_what_was_said()
+        caching.DEVICE.begin(lambda: device.streams.current().number)
         yield
 
 
-def _replacements(names: dict[str, object]) -> Iterator[tuple[object, dict[str, object]]]:
+def _replacements(
+    names: dict[str, object], compile: object
+) -> Iterator[tuple[object, dict[str, object]]]:
     yield torch.cuda, names
     for name in ("streams", "graphs"):
         module = importlib.import_module(f"torch.cuda.{name}")
@@ -69,7 +74,7 @@ def _replacements(names: dict[str, object]) -> Iterator[tuple[object, dict[str, 
         (torch.cuda.profiler, nothing.PROFILER),
         (torch.accelerator, accelerator_names(names)),
         (torch.backends.cuda, {"is_built": lambda: True}),
-        (torch, {"compile": compiling.compile, **generic_names(names)}),
+        (torch, {"compile": compile, **generic_names(names)}),
         (profile, {"__init__": one_gpu.profiling_the_host(profile.__init__)}),
     ]
     if torch.distributed.is_available():

@@ -38,6 +38,7 @@ from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.inflight import InFlight
 from ..memory.tape import Step, Tape
 from ..tensor import SimTensor
+from .beside_calls import BesideCalls
 from .device_streams import DeviceStreams
 from .handing_out import HandingOut
 from .own_python import OwnPython, Spent
@@ -63,6 +64,7 @@ class SimDevice:
         self.own_python: OwnPython | None = None
         """Measures the program's own Python between calls; None while that costs nothing."""
 
+        self.beside = BesideCalls(self)
         self.hazards: list[Hazard] = []
         self.names_lines = False
         """True while races are looked for without a recording: each access then notes its source
@@ -79,12 +81,25 @@ class SimDevice:
 
     @contextmanager
     def locked_for_launch(self) -> Iterator[None]:
-        with self.lock:
+        with self.lock, self.in_sim():
             outer, self._launching = self._launching, threading.get_ident()
             try:
                 yield
             finally:
                 self._launching = outer
+
+    @contextmanager
+    def in_sim(self) -> Iterator[None]:
+        """Marks the block as sim's own work, which is not taken for the learner's Python."""
+        python = self.own_python
+        if python is None:
+            yield
+            return
+        python.ends()
+        try:
+            yield
+        finally:
+            python.begins()
 
     def wait_for_lock(self) -> None:
         """Acquires the lock. Raises RuntimeError if its holder is a launch that waits for this
@@ -122,7 +137,7 @@ class SimDevice:
         HostSyncError or CaptureError if it may not wait."""
         if self.rules_out_waits:
             self._refuse(f"{name} makes the host wait for the device")
-        with self.lock:
+        with self.lock, self.in_sim():
             start = self.now
             self.now = max(self.now, until) + self.cost.sync_us
             self.note(
@@ -199,6 +214,10 @@ class SimDevice:
     def replay(self, steps: list[Step], uses: list[GraphUse]) -> None:
         """Runs the steps of a captured graph as one launch on the current stream. `uses` lists
         their accesses to memory that other work may use too."""
+        with self.in_sim():
+            self._replay(steps, uses)
+
+    def _replay(self, steps: list[Step], uses: list[GraphUse]) -> None:
         start = self.now
         self.now += self.cost.graph_launch_us
         source = self.source()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import threading
 import time
@@ -30,6 +31,17 @@ class Spent(NamedTuple):
     """The line that ran most of the time, or None if the time was too short to look."""
 
 
+def _times_slept() -> int:
+    """Returns how often this thread has given its processor away, to sleep or to wait. A thread
+    that lost its processor to another one did not wait by itself."""
+    if OF_A_THREAD is None:
+        return time.perf_counter_ns()  # Not known here: each time counts as one that slept.
+    return resource.getrusage(OF_A_THREAD).ru_nvcsw
+
+
+OF_A_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)
+
+
 class OwnPython:
     """Sim calls `ends` when it is entered and `begins` when it returns, so that its own work does
     not count; calls inside sim are ignored. `spent` then gets each time that was long enough.
@@ -42,7 +54,11 @@ class OwnPython:
         spent: Callable[[Spent], None],
         processor: Callable[[], int] = time.thread_time_ns,
         wall: Callable[[], int] = time.perf_counter_ns,
+        shortest_us: float = SHORTEST_US,
+        slept: Callable[[], int] = _times_slept,
     ) -> None:
+        """Calls `spent` for each time of at least `shortest_us`."""
+        self._shortest, self._slept = shortest_us, slept
         self._spent, self._processor, self._wall = spent, processor, wall
         self._local = _Thread()
         self._seen: dict[int, Counter[SourceLine]] = {}
@@ -70,17 +86,18 @@ class OwnPython:
         lines = self._seen.pop(threading.get_ident(), None)
         python_us = processor / 1e3
         waits_us = (wall - processor) / 1e3
-        if waits_us < SHORTEST_WAIT_US or self._calls != thread.calls + 1:
+        slept = self._slept() != thread.slept
+        if waits_us < SHORTEST_WAIT_US or self._calls != thread.calls + 1 or not slept:
             waits_us = 0.0  # Another thread's calls, such as a backward pass, are no wait.
-        if python_us >= SHORTEST_US or waits_us:
+        if python_us >= self._shortest or waits_us:
             line = lines.most_common(1)[0][0] if lines else None
-            self._spent(Spent(python_us if python_us >= SHORTEST_US else 0.0, waits_us, line))
+            self._spent(Spent(python_us if python_us >= self._shortest else 0.0, waits_us, line))
 
     def begins(self) -> None:
         thread = self._local
         thread.depth = max(0, thread.depth - 1)
         if thread.depth == 0:
-            thread.calls = self._calls
+            thread.calls, thread.slept = self._calls, self._slept()
             self._seen[threading.get_ident()] = Counter()
             thread.since = self._processor(), self._wall()
 
@@ -94,5 +111,6 @@ class OwnPython:
 class _Thread(threading.local):
     depth = 0
     calls = 0
+    slept = 0
     since: tuple[int, int] | None = None
     """The processor's and the wall's nanoseconds at which the thread last left sim."""

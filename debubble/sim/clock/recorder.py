@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+from debubble.contract.compiles import compiles_are_allowed
 from debubble.contract.host_syncs import syncs_are_allowed
 from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import HOST_LANE, CopyKind, Event, EventKind
@@ -55,7 +56,7 @@ class Recorder:
                     nbytes,
                     launched_by,
                     pageable,
-                    syncs_are_allowed(),
+                    compiles_are_allowed() if kind == "compile" else syncs_are_allowed(),
                     self._thread_name(),
                     call,
                     operator,

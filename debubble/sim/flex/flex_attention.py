@@ -24,6 +24,8 @@ from .flex_mask import MaskTrace, trace
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
+PARTS = ("tokens", "sizes", "heads", "blocks", "constants", "inference mode", "mask")
+"""The names of what `FlexCall.specialisation` returns."""
 HOST_US = 380.0
 """Host time of one call of a compiled function, in microseconds: it checks every argument, and
 everything that the mask function closes over. Measured beside an H200: the time per layer of a
@@ -81,6 +83,9 @@ class SimFlexAttention:
             return
         if self.device.capturing is not None:
             raise CaptureError(call.would_compile())
+        parts = zip(PARTS, map(repr, specialisation[0]), strict=True)
+        key = (*parts, ("memory of the mask", repr(specialisation[1])))
+        self.device.beside.compiles(self, "flex_attention", key)
         self.compiled.add(specialisation)
 
 

@@ -10,8 +10,9 @@ import torch
 
 from debubble.clock.action import Action
 from debubble.contract.protocol import Work
-from debubble.contract.triton_mode import name_of
+from debubble.contract.triton_mode import name_of, unwrapped
 from debubble.rules.copies import nbytes_of
+from debubble.rules.specialization import key_of
 
 from ..clock.device import SimDevice
 from ..memory.address_map import AddressMap
@@ -42,6 +43,9 @@ class Launches:
         work: Work | Callable[[], Work] | None,
     ) -> Any:
         name = name_of(kernel)
+        if grid is not None:
+            key = key_of(kernel, args, meta, _address)
+            self.device.beside.compiles(unwrapped(kernel), name, key)
         inputs: list[torch.Tensor] = []
         cpu_args = on_cpu(args, inputs)
         cpu_meta = {key: on_cpu(value, inputs) for key, value in meta.items()}
@@ -103,6 +107,14 @@ class Launches:
                 for tensor in written
                 if tensor.data_on_cpu.untyped_storage().data_ptr() not in unchanged
             ]
+
+
+def _address(tensor: torch.Tensor) -> int:
+    """Returns a tensor's address as far as Triton reads it: on a device each allocation begins at a
+    multiple of 512 bytes."""
+    if type(tensor) is SimTensor:
+        return int(tensor.storage_offset()) * tensor.element_size()
+    return tensor.data_ptr()
 
 
 def _expect_pinned(on_host: list[torch.Tensor], name: str) -> None:

@@ -14,6 +14,8 @@ import torch
 
 from debubble.contract.source_line import SourceLine, source_line
 
+from . import caching
+
 
 class Access(NamedTuple):
     """An access to a block: the number of the stream, the place in the stream's queue, and the
@@ -254,14 +256,25 @@ class Block:
 class DeviceBlock(Block):
     """An allocation of device memory: `data` is a CPU tensor that views its storage."""
 
-    __slots__ = ("data",)
+    __slots__ = ("data", "piece")
     place = "device"
 
     def __init__(self, data: torch.Tensor) -> None:
         super().__init__()
         self.data = data
-        if IN_USE.is_counted and not data.is_meta:
+        self.piece: caching.Piece | None = None
+        if data.is_meta:
+            return
+        if IN_USE.is_counted:
             self.counted = IN_USE.take(data.untyped_storage().nbytes())
+        if caching.DEVICE.is_on:
+            self.piece = caching.DEVICE.take(data.untyped_storage().nbytes())
+
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
+        piece: caching.Piece | None = getattr(self, "piece", None)
+        if piece is not None and not at_exit():
+            caching.DEVICE.give(piece)
+        super().__del__(at_exit)
 
     def span(self) -> Span:
         """Returns the storage's current addresses, which change if it is resized."""

@@ -16,6 +16,7 @@ import torch
 from debubble.contract.addresses import check_registration
 from debubble.private.torch import find_builtin, register_builtin
 
+from . import caching
 from .blocks import HostBlock, PagesRef
 
 VARIABLE = "DEBUBBLE_PINNING"
@@ -90,10 +91,12 @@ def pinned_empty_strided(
     span = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     if 0 in shape:
         return torch.empty_strided(shape, stride, dtype=dtype, device="cpu")
+    size = caching.PINNED.take(span * dtype.itemsize)
     pages = _PinnedPages(-1, span * dtype.itemsize)
     flat = torch.frombuffer(pages, dtype=dtype, count=span)
     address_range = (flat.data_ptr(), flat.data_ptr() + len(pages))
     weakref.finalize(pages, _forget_freed)
+    weakref.finalize(pages, caching.PINNED.given.append, size)
     _remember(address_range, PagesRef(pages, _freed.append))
     return flat.as_strided(shape, stride)
 

@@ -22,6 +22,8 @@ GLYPHS: dict[str, tuple[str, str]] = {
     "h2d_pageable": ("▲", "pageable upload"),
     "graph_launch": ("G", "graph launch"),
     "python": ("≈", "your Python"),
+    "alloc": ("m", "allocation by the driver"),
+    "compile": ("C", "compilation"),
     "sync": ("▒", "host sync: the host waits"),
 }
 RANK = {key: rank for rank, key in enumerate(GLYPHS)}

@@ -19,6 +19,8 @@ EVENT_STYLES: dict[str, tuple[str, str, str]] = {
     "h2d_pageable": ("pageable upload", "#d55e00", "#ff8b3d"),
     "graph_launch": ("graph launch", "#4b3b8f", "#a99df0"),
     "python": ("your Python", "#8c6d46", "#cbb08a"),
+    "alloc": ("allocation by the driver", "#5f7a1f", "#a5c95a"),
+    "compile": ("compilation", "#7b2d26", "#e08f86"),
     "sync": ("host sync", "#b97f00", "#f2b632"),
 }
 CAUSE_STYLES: dict[Cause, tuple[str, str]] = dict(

@@ -5,7 +5,8 @@ Each is a function of a device. Set-up, and the first pass of the loop, may do a
 import numpy as np
 import torch
 
-from tests.detector.host_bound.kernels import doubled, launch, scaled, shifted
+import debubble
+from tests.detector.host_bound.kernels import doubled, scaled, shifted
 
 STEPS = 12
 
@@ -14,64 +15,59 @@ def buffers(device, n, dtype=torch.float32):
     return torch.ones(n, device=device, dtype=dtype), torch.empty(n, device=device, dtype=dtype)
 
 
-def busy(device):
-    """Returns work that keeps the device busier than the host."""
-    return torch.ones(4096, 4096, device=device)
-
-
 def all_lengths_are_multiples(device):
     x, out = buffers(device, 256)
     for step in range(STEPS):
-        launch(scaled, x, out, 16 * (1 + step), 2.0)
+        scaled[(1,)](x, out, 16 * (1 + step), 2.0, BLOCK=64)
 
 
 def both_keys_are_warmed_up(device):
     x, out = buffers(device, 64)
     for length in (16, 17, 1):
-        launch(scaled, x, out, length, 2.0)
+        scaled[(1,)](x, out, length, 2.0, BLOCK=64)
     for length in [48, 47, 1, 33, 64, 1, 16]:
-        launch(scaled, x, out, length, 2.0)
+        scaled[(1,)](x, out, length, 2.0, BLOCK=64)
 
 
 def the_argument_is_not_specialised(device):
     x, out = buffers(device, 64)
     for length in [1, 2, 16, 17, 64, 1, 31]:
-        launch(doubled, x, out, length)
+        doubled[(1,)](x, out, length, BLOCK=64)
 
 
 def values_of_a_float_differ(device):
     x, out = buffers(device, 64)
     for step in range(STEPS):
-        launch(scaled, x, out, 64, 1.0 + step)
+        scaled[(1,)](x, out, 64, 1.0 + step, BLOCK=64)
 
 
 def views_at_aligned_addresses(device):
     x, out = buffers(device, 256)
     for step in range(8):
-        launch(scaled, x[16 * step : 16 * step + 64], out, 64, 2.0)
+        scaled[(1,)](x[16 * step : 16 * step + 64], out, 64, 2.0, BLOCK=64)
 
 
 def both_dtypes_are_warmed_up(device):
     x, out = buffers(device, 64)
     half, half_out = buffers(device, 64, torch.float16)
-    launch(scaled, half, half_out, 64, 2.0)
+    scaled[(1,)](half, half_out, 64, 2.0, BLOCK=64)
     for step in range(STEPS):
         given, filled = (half, half_out) if step % 3 == 2 else (x, out)
-        launch(scaled, given, filled, 64, 2.0)
+        scaled[(1,)](given, filled, 64, 2.0, BLOCK=64)
 
 
 def bias_always_there(device):
     x, out = buffers(device, 64)
     bias = torch.zeros(64, device=device)
     for _ in range(STEPS):
-        launch(shifted, x, out, 64, bias)
+        shifted[(1,)](x, out, 64, bias, BLOCK=64)
 
 
 def shapes_differ_but_no_key(device):
     given = [torch.ones(4, 16, device=device), torch.ones(64, device=device)]
     out = torch.empty(64, device=device)
     for step in range(STEPS):
-        launch(scaled, given[step % 2], out, 64, 2.0)
+        scaled[(1,)](given[step % 2], out, 64, 2.0, BLOCK=64)
 
 
 def a_compiled_function_of_one_shape(device):
@@ -136,22 +132,21 @@ def pinned_memory_is_reused(device):
 
 
 def python_behind_a_busy_device(device):
-    x = busy(device)
-    y = torch.empty_like(x)
+    x = torch.ones(64, device=device)
+    accelerator = debubble.accelerator("sim")
     for _ in range(STEPS):
-        for _ in range(40):
-            torch.matmul(x, x, out=y)
+        x.add_(1)
+        accelerator.sleep(20)
         sum(request % 7 for request in range(2_000))
 
 
 def the_host_sorts_before_the_steps(device):
     keys = np.random.default_rng(0).random(200_000)
-    x = busy(device)
-    y = torch.empty_like(x)
+    x = torch.ones(1 << 24, device=device)
     np.argsort(keys)
     for _ in range(STEPS):
-        torch.matmul(x, x, out=y)
-        torch.matmul(y, x, out=x)
+        x.mul_(0.5)
+        x.add_(1)
 
 
 def large_kernels_one_by_one(device):

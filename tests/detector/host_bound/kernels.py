@@ -3,8 +3,6 @@
 import triton
 import triton.language as tl
 
-BLOCK = 64
-
 
 @triton.jit
 def scaled(x, out, n, scale, BLOCK: tl.constexpr):
@@ -28,7 +26,3 @@ def doubled(x, out, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < n
     tl.store(out + at, tl.load(x + at, inside) * 2, inside)
-
-
-def launch(kernel, x, out, *rest, block=BLOCK, **options):
-    kernel[(-(-x.numel() // block),)](x, out, *rest, BLOCK=block, **options)

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import torch
 
-from tests.detector.host_bound.kernels import doubled, launch, scaled, shifted
+from tests.detector.host_bound.kernels import doubled, scaled, shifted
 
 STEPS = 12
 
@@ -22,7 +22,7 @@ def an_integer_becomes_one(device):
     x, out = buffers(device, 64)
     for step in range(STEPS):
         n = 1 if step == 9 else 32
-        launch(scaled, x, out, n, 2.0)  # compile: n
+        scaled[(1,)](x, out, n, 2.0, BLOCK=64)  # compile: n
 
 
 def a_length_is_no_multiple_of_sixteen(device):
@@ -36,48 +36,48 @@ def a_batch_in_another_dtype(device):
     half, half_out = buffers(device, 64, torch.float16)
     for step in range(STEPS):
         given, filled = (half, half_out) if step == 5 else (x, out)
-        launch(scaled, given, filled, 64, 2.0)  # compile: x
+        scaled[(1,)](given, filled, 64, 2.0, BLOCK=64)  # compile: x
 
 
 def a_constant_made_of_the_size(device):
     x, out = buffers(device, 512)
     for step in range(STEPS):
         block = 2 ** (4 + step % 6)
-        launch(scaled, x, out, 512, 2.0, block=block)  # compile: BLOCK
+        scaled[(-(-512 // block),)](x, out, 512, 2.0, BLOCK=block)  # compile: BLOCK
 
 
 def a_view_at_an_odd_address(device):
     x, out = buffers(device, 128)
     for step in range(STEPS):
         row = x[1:65] if step == 7 else x[:64]
-        launch(scaled, row, out, 64, 2.0)  # compile: x
+        scaled[(1,)](row, out, 64, 2.0, BLOCK=64)  # compile: x
 
 
 def a_bias_that_only_some_requests_have(device):
     x, out = buffers(device, 64)
     bias = torch.ones(64, device=device)
     for step in range(STEPS):
-        launch(shifted, x, out, 64, bias if step > 6 else None)  # compile: bias
+        shifted[(1,)](x, out, 64, bias if step > 6 else None, BLOCK=64)  # compile: bias
 
 
 def an_offset_beyond_32_bits(device):
     x, out = buffers(device, 64)
     for step in range(STEPS):
         n = 2**31 + 16 if step == 8 else 64
-        launch(scaled, x, out, n, 2.0)  # compile: n
+        scaled[(1,)](x, out, n, 2.0, BLOCK=64)  # compile: n
 
 
 def a_scale_that_is_sometimes_an_integer(device):
     x, out = buffers(device, 64)
     for step in range(STEPS):
         scale = 3 if step == 4 else 2.5
-        launch(scaled, x, out, 64, scale)  # compile: scale
+        scaled[(1,)](x, out, 64, scale, BLOCK=64)  # compile: scale
 
 
 def warps_chosen_by_the_length(device):
     x, out = buffers(device, 64)
     for step in range(STEPS):
-        launch(doubled, x, out, 64, num_warps=4 if step < 6 else 8)  # compile: num_warps
+        doubled[(1,)](x, out, 64, BLOCK=64, num_warps=4 if step < 6 else 8)  # compile: num_warps
 
 
 def a_compiled_function_meets_each_size(device):
@@ -99,21 +99,21 @@ def a_compiled_function_meets_a_dtype(device):
 
 
 def a_cache_grows_by_concatenation(device):
-    cache = torch.ones(1, 1 << 20, device=device)
-    row = torch.ones(1, 1 << 20, device=device)
+    cache = torch.ones(1, 1 << 18, device=device)
+    row = torch.ones(1, 1 << 18, device=device)
     for _ in range(STEPS):
         cache = torch.cat([cache, row])  # alloc
 
 
 def every_output_is_kept(device):
-    x = torch.ones(1 << 20, device=device)
+    x = torch.ones(1 << 18, device=device)
     kept = []
     for _ in range(STEPS):
         kept.append(x * 2)  # alloc
 
 
 def the_cache_is_emptied(device):
-    x = torch.ones(1 << 20, device=device)
+    x = torch.ones(1 << 22, device=device)
     for _ in range(STEPS):
         y = x + 1  # alloc
         del y
@@ -122,7 +122,7 @@ def the_cache_is_emptied(device):
 
 def staging_of_a_new_size(device):
     for step in range(1, STEPS):
-        staged = torch.empty(2**step * 1024, pin_memory=True)  # pinned
+        staged = torch.empty(2**step * 64, pin_memory=True)  # pinned
         staged.to(device, non_blocking=True)
         torch.cuda.synchronize()
 

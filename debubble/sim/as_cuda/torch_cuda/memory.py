@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...memory import caching
 from ...memory.blocks import IN_USE
 from .properties import properties_of
 
@@ -49,7 +50,8 @@ def memory_stats(device: Any = None) -> dict[str, int]:
         for name, values in figures.items()
         for which, value in zip(("current", "peak"), values, strict=True)
     }
-    return {**stats, "allocation.all.allocated": IN_USE.allocations, "num_ooms": 0}
+    counts = {"allocation.all.allocated": IN_USE.allocations, "num_ooms": 0}
+    return {**stats, **counts, "num_device_alloc": caching.DEVICE.mallocs}
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
@@ -92,6 +94,7 @@ CGROUPS = (
 
 def empty_cache() -> None:
     IN_USE.cached = IN_USE.now
+    caching.DEVICE.empty()
 
 
 FUNCTIONS = {

@@ -1,0 +1,115 @@
+"""Compilations: the keys with which kernels were compiled, and regions that forbid new ones."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+
+from . import regions
+from .backward_pass import learners_line
+from .regions import Region, Regions
+from .source_line import SourceLine
+
+Key = tuple[tuple[str, str], ...]
+"""The key under which a compiled kernel is stored: what is special about each argument, by name.
+`(("n", "1"), ("x", "float32, at a multiple of 16 bytes"))` are two of them."""
+
+FIRST = "its first call"
+
+
+class UnexpectedCompile(RuntimeError):
+    """Raised where a kernel would be compiled in a region that forbids it. `kernel` is its name,
+    `missed` says which arguments were new, and `source` is the line that calls it."""
+
+    def __init__(self, kernel: str, missed: str, source: SourceLine | None) -> None:
+        self.kernel, self.missed, self.source = kernel, missed, source
+        where = f" at {source.whole}" if source else ""
+        super().__init__(f"{kernel} is compiled{where}, because of {missed}")
+
+
+_regions: Regions = ContextVar("the region for compilations", default=None)
+
+
+def forbidding_compiles() -> AbstractContextManager[Region]:
+    """Forbids compilations in the block. Raises at its end the first UnexpectedCompile of the
+    threads it started, unless the block itself raised."""
+    return regions.forbidding(_regions)
+
+
+@contextmanager
+def allow_compiles() -> Iterator[None]:
+    """Allows compilations in a block, inside `no_compiles` too: a warm-up. `find_host_syncs` lists
+    them separately."""
+    with regions.inside(_regions, Region("allowed")):
+        yield
+
+
+def compiles_are_allowed() -> bool:
+    region = regions.region_at(_regions)
+    return region is not None and region.rule == "allowed"
+
+
+def by_the_rule_of(region: Region, in_a_pool: bool) -> AbstractContextManager[None]:
+    """Makes the running thread follow the rule of a region that another thread began."""
+    return regions.by_the_rule_of(_regions, region, in_a_pool)
+
+
+def region_here() -> Region | None:
+    """Returns the region that forbids compilations around the running code, or None."""
+    return regions.forbidding_region(_regions)
+
+
+def check(kernel: str, missed: str) -> None:
+    """Raises UnexpectedCompile if the region around the running code forbids compilations."""
+    if region_here() is None:
+        return
+    error = UnexpectedCompile(kernel, missed, learners_line())
+    regions.note_refused(_regions, error)
+    raise error
+
+
+class Compiled:
+    """The keys with which each kernel was compiled so far."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Hashable, dict[Key, None]] = {}
+        self._lock = threading.Lock()
+        self.count = 0
+        """The number of compilations."""
+
+    def misses(self, kernel: Hashable, name: str, key: Key) -> str | None:
+        """Returns None if the kernel was compiled with this key, or else what is new about the key.
+        Adds the key. Raises UnexpectedCompile instead, and adds nothing, in a region that forbids
+        compilations."""
+        known = self._keys.get(kernel)
+        if known is not None and key in known:
+            return None
+        missed = difference(known or (), key)
+        check(name, missed)
+        with self._lock:
+            self._keys.setdefault(kernel, {})[key] = None
+            self.count += 1
+        return missed
+
+    def keys_of(self, kernel: Hashable) -> tuple[Key, ...]:
+        """Returns the keys with which the kernel was compiled, oldest first."""
+        return tuple(self._keys.get(kernel, ()))
+
+
+def difference(known: Iterable[Key], key: Key) -> str:
+    """Returns what is new about a key, compared with the nearest known one: `n: 1, before a
+    multiple of 16`. Returns FIRST if no key is known."""
+    apart = sorted([changes(old, key) for old in known], key=len)
+    return ", and ".join(apart[0]) if apart else FIRST
+
+
+def changes(old: Key, new: Key) -> list[str]:
+    """Returns a text for each argument in which two keys differ."""
+    before, after = dict(old), dict(new)
+    return [
+        f"{name}: {after.get(name, 'left out')}, before {before.get(name, 'left out')}"
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    ]

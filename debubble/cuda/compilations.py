@@ -1,0 +1,116 @@
+"""Sees what Triton and torch.compile compile on a GPU: checks each, and notes it if recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from ..contract.compiles import Compiled, Key, check
+from ..contract.triton_mode import is_there
+
+Begin = Callable[[str, str], AbstractContextManager[object]]
+"""A function that gets a kernel's name and what is new about its key, and returns the context
+manager that marks the compilation in a recording."""
+OPTIONS = ("num_warps", "num_stages", "num_ctas")
+OF_A_FUNCTION = "a new function, type, size or value: TORCH_LOGS=recompiles says which"
+
+
+class Compilations:
+    """The compilations of this process, seen by Triton's hooks and PyTorch's callbacks."""
+
+    def __init__(self) -> None:
+        self.compiled = Compiled()
+        self.begin: Begin | None = None
+        """Marks compilations while a recording asks for them."""
+        self._running: list[AbstractContextManager[object]] = []
+        self._installed = False
+
+    def install(self) -> None:
+        """Adds the hooks, once, to those that others installed."""
+        if self._installed:
+            return
+        self._installed = True
+        if is_there():
+            from triton import knobs
+
+            runtime = knobs.runtime
+            runtime.jit_cache_hook = _both(runtime.jit_cache_hook, self._triton_begins)
+            runtime.jit_post_compile_hook = _both(runtime.jit_post_compile_hook, self._ends)
+        from debubble.private.torch import compile_callbacks
+
+        callbacks = compile_callbacks()
+        callbacks.register_start_callback(self._torch_begins)
+        callbacks.register_end_callback(self._ends)
+
+    @contextmanager
+    def noted(self, begin: Begin) -> Iterator[None]:
+        """Calls `begin` for each compilation in the block."""
+        self.install()
+        self.begin = begin
+        try:
+            yield
+        finally:
+            self.begin = None
+            self._ends()
+
+    def _triton_begins(self, *, fn: Any, compile: Mapping[str, Any], **rest: Any) -> None:
+        """Returns None, so that Triton compiles. Raises UnexpectedCompile if it may not."""
+        missed = self.compiled.misses(fn.jit_function, fn.name, key_of(compile))
+        self._begin(fn.name, missed or "a cache that was cleared")
+
+    def _torch_begins(self, arguments: Any) -> None:
+        check("torch.compile", OF_A_FUNCTION)
+        self._begin("torch.compile", OF_A_FUNCTION)
+
+    def _begin(self, name: str, missed: str) -> None:
+        mark = self.begin(name, missed) if self.begin else nullcontext()
+        mark.__enter__()
+        self._running.append(mark)
+
+    def _ends(self, *arguments: Any, **named: Any) -> None:
+        if self._running:
+            self._running.pop().__exit__(None, None, None)
+
+
+def _both(first: Callable[..., Any] | None, second: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a hook that calls two. The first one's answer counts, since the second has none."""
+    if first is None:
+        return second
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        answer = first(*arguments, **named)
+        return answer or second(*arguments, **named)
+
+    return call
+
+
+def key_of(compile: Mapping[str, Any]) -> Key:
+    """Returns the key of a compilation, from what Triton tells its hooks, in the words of
+    `debubble.rules.specialization`."""
+    signature, constants = compile["signature"], compile["constants"]
+    attributes = compile["configs"][0]
+    parts = [
+        (name, _words(type_, constants.get((place,)), (place,) in attributes))
+        for place, (name, type_) in enumerate(signature.items())
+    ]
+    return (*parts, *((name, repr(compile[name])) for name in OPTIONS if name in compile))
+
+
+def _words(type_: Any, constant: object, is_aligned: bool) -> str:
+    a_multiple = f"{'a' if is_aligned else 'no'} multiple of 16"
+    if not isinstance(type_, str):
+        return f"({type_})"
+    if type_ == "constexpr":
+        if constant is None:
+            return "None"
+        if isinstance(constant, int) and constant == 1:
+            return "1"
+        return f"the constant {getattr(constant, '__name__', repr(constant))}"
+    if type_.startswith("*"):
+        return f"{type_[1:]} memory at {a_multiple} bytes"
+    if type_ in ("i64", "u64"):
+        return f"{a_multiple} in 64 bits"
+    if type_.startswith(("i", "u")) and type_ != "u1":
+        return a_multiple
+    return {"u1": "a bool", "fp32": "a float"}.get(type_, type_)

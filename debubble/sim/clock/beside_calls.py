@@ -1,0 +1,71 @@
+"""What the host does beside its calls on sim: it compiles kernels and allocates memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from debubble.contract.compiles import Compiled, Key
+from debubble.contract.recorded import Also
+from debubble.timeline.event import HOST_LANE, EventKind
+
+from ..memory import caching
+
+if TYPE_CHECKING:
+    from .device import SimDevice
+
+COMPILE_US = 200_000.0
+"""The time that Triton 3.7 takes to compile a kernel of four lines on two processors: measured
+without a GPU, which Triton's compiler does not need. Larger kernels take seconds."""
+
+
+class BesideCalls:
+    """Counts compilations and allocations of a device. A recording that asks for them has an event
+    for each; otherwise they take no time.
+
+    An allocation has no length: what `cudaMalloc` takes was not measured yet.
+    """
+
+    def __init__(self, device: SimDevice) -> None:
+        self._device = device
+        self.compiled = Compiled()
+        self.also: frozenset[Also] = frozenset()
+
+    def compiles(self, kernel: Hashable, name: str, key: Key) -> None:
+        """Counts a compilation unless the kernel was compiled with this key. Raises
+        UnexpectedCompile, before anything changes, in a region that forbids it."""
+        missed = self.compiled.misses(kernel, name, key)
+        if missed is not None and "compile" in self.also:
+            self._note("compile", name, COMPILE_US, call=missed)
+
+    def allocates(self, name: str, nbytes: int) -> None:
+        """Notes that the driver allocates `nbytes` by its function `name`."""
+        if "alloc" in self.also:
+            self._note("alloc", name, 0.0, nbytes=nbytes)
+
+    def start(self, also: frozenset[Also]) -> None:
+        self.also = also
+        if "alloc" in also:
+            caching.DEVICE.begin(lambda: self._device.streams.current().number)
+            caching.DEVICE.grew = self.allocates
+            caching.PINNED.grew = self.allocates
+
+    def stop(self) -> None:
+        self.also = frozenset()
+        caching.DEVICE.grew = caching.PINNED.grew = None
+
+    def _note(
+        self,
+        kind: EventKind,
+        name: str,
+        microseconds: float,
+        nbytes: int = 0,
+        call: str | None = None,
+    ) -> None:
+        device = self._device
+        with device.lock:
+            source = device.source()
+            device.note(
+                kind, name, HOST_LANE, device.now, microseconds, source, nbytes=nbytes, call=call
+            )
+            device.host_works(microseconds)

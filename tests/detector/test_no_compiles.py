@@ -1,0 +1,193 @@
+"""A block without compilations: nested, in threads, around an exception, and as a marker."""
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import debubble
+from debubble import UnexpectedCompile
+from debubble.cuda.compilations import Compilations
+from debubble.rules.specialization import key_of, parameters_of
+
+pytest.importorskip("triton")
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _filled(out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, 1.0, at < n)
+
+
+def kernel():
+    """Returns a kernel that was never launched."""
+    return triton.jit(_filled.fn)
+
+
+@pytest.fixture
+def launch(accelerator):
+    out, made = torch.empty(64, device=accelerator.device), kernel()
+    return lambda n, block=16: accelerator.launch(made, (1,), out, n, BLOCK=block)
+
+
+def test_a_known_key_passes_and_a_new_one_is_refused_with_its_line_and_argument(launch):
+    launch(16)
+    with debubble.no_compiles():
+        launch(32)
+        with pytest.raises(
+            UnexpectedCompile, match="n: no multiple of 16, before a multiple"
+        ) as at:
+            launch(17)
+    assert at.value.source.file == __file__ and at.value.kernel == "_filled"
+
+
+def test_a_refused_key_stays_unknown(launch):
+    launch(16)
+    for _ in range(2):
+        with debubble.no_compiles(), pytest.raises(UnexpectedCompile):
+            launch(1)
+
+
+def test_a_first_launch_is_refused(launch):
+    with debubble.no_compiles(), pytest.raises(UnexpectedCompile, match="its first call"):
+        launch(16)
+
+
+def test_a_warm_up_inside_is_allowed_and_the_rule_holds_after_it(launch):
+    with debubble.no_compiles():
+        with debubble.allow_compiles():
+            launch(16)
+        with debubble.no_compiles():
+            launch(16)
+        with pytest.raises(UnexpectedCompile):
+            launch(1)
+
+
+def test_a_wait_is_another_rule(launch, accelerator):
+    launch(16)
+    with debubble.no_compiles():
+        torch.ones(1, device=accelerator.device).item()
+    with debubble.no_host_syncs():
+        launch(1)
+    with debubble.no_host_syncs(), debubble.no_compiles(), pytest.raises(UnexpectedCompile):
+        launch(17)
+
+
+def test_the_rule_ends_with_an_exception(launch):
+    with pytest.raises(KeyError), debubble.no_compiles():
+        raise KeyError
+    launch(16)
+
+
+def test_a_thread_that_the_block_starts_is_refused_and_others_are_not(launch):
+    launch(16)
+    began, go = threading.Event(), threading.Event()
+    other = threading.Thread(target=lambda: (began.set(), go.wait(), launch(17)))
+    other.start()
+    began.wait()
+
+    def in_the_block():
+        with pytest.raises(UnexpectedCompile):
+            launch(1)
+
+    with pytest.raises(UnexpectedCompile), debubble.no_compiles():
+        go.set()
+        other.join()
+        inside = threading.Thread(target=in_the_block)
+        inside.start()
+        inside.join()
+
+
+def test_a_task_of_a_pool_is_refused(launch):
+    with ThreadPoolExecutor(1) as pool, debubble.no_compiles():
+        assert isinstance(pool.submit(launch, 16).exception(), UnexpectedCompile)
+
+
+def test_a_recording_names_the_key_only_when_asked(launch):
+    with debubble.record() as timeline:
+        launch(16)
+    assert not [event for event in timeline.events if event.kind == "compile"]
+    with debubble.record(also=["compile"]) as timeline:
+        launch(32)
+        launch(17)
+    (event,) = [event for event in timeline.events if event.kind == "compile"]
+    assert (event.name, event.call) == ("_filled", "n: no multiple of 16, before a multiple of 16")
+    with pytest.raises(ValueError, match="'jit'"), debubble.record(also=["jit"]):
+        pass
+
+
+def test_the_marker_fails_a_test_that_compiles(tmp_path):
+    suite = tmp_path / "test_it.py"
+    suite.write_text(
+        "import pytest, torch\n"
+        "f = torch.compile(lambda x: x + 1)\n"
+        "x = torch.ones(4, device='cuda')\n"
+        "@pytest.mark.no_compiles\ndef test_new():\n    f(x)\n"
+        "def test_free():\n    f(x)\n"
+        "@pytest.mark.no_compiles\ndef test_known():\n    f(x)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--as-cuda"]
+    ran = subprocess.run([*command, str(suite)], capture_output=True, text=True)
+    assert "1 failed, 2 passed" in ran.stdout, ran.stdout
+    assert "is compiled at test_it.py:6" in ran.stdout
+
+
+VALUES = (0, 1, 2, 15, 16, 17, -16, 2**31 - 1, 2**31, 2**63, True, False, None, 1.5)
+
+
+@pytest.mark.parametrize("options", [{}, {"do_not_specialize": ["x"]}])
+def test_sims_keys_differ_where_tritons_own_do(options):
+    native = pytest.importorskip("triton._C.libtriton").native_specialize_impl
+    backend = pytest.importorskip("triton.backends.nvidia.compiler").CUDABackend
+
+    def takes(x):
+        pass
+
+    made = SimpleNamespace(fn=takes, kwargs=options)
+    parameters_of.cache_clear()
+    values = [*VALUES, torch.ones(4), torch.ones(5)[1:], torch.ones(4).half()]
+    ours = [key_of(Hashed(made), (value,), {}, torch.Tensor.data_ptr) for value in values]
+    theirs = [native(backend, value, False, not options, True) for value in values]
+    for mine, its in zip(ours, theirs, strict=True):
+        assert [mine == other for other in ours] == [its == other for other in theirs], its
+
+
+class Hashed:
+    """A kernel as `key_of` reads one."""
+
+    def __init__(self, made):
+        vars(self).update(vars(made))
+
+
+def test_a_gpus_hook_gives_the_same_words():
+    told = {
+        "signature": {"out": "*fp32", "n": "i32", "m": "constexpr", "BLOCK": "constexpr"},
+        "constants": {(2,): 1, (3,): 64},
+        "configs": [{(0,): [["tt.divisibility", 16]]}],
+        "num_warps": 4,
+    }
+    seen, function = Compilations(), SimpleNamespace(name="filled", jit_function=object())
+    marks = []
+
+    def begin(name, missed):
+        marks.append((name, missed))
+        return nullcontext()
+
+    seen.begin = begin
+    seen._triton_begins(fn=function, compile=told)
+    seen._ends()
+    told["configs"] = [{(0,): 16, (1,): 16}]
+    seen._triton_begins(fn=function, compile=told)
+    assert marks == [
+        ("filled", "its first call"),
+        ("filled", "n: a multiple of 16, before no multiple of 16"),
+    ]
+    with debubble.no_compiles(), pytest.raises(UnexpectedCompile, match="num_warps: 8, before 4"):
+        seen._triton_begins(fn=function, compile={**told, "num_warps": 8})
