@@ -11,7 +11,6 @@ import torch
 from debubble.contract.protocol import Accelerator
 
 from ..clock.device import SimDevice
-from ..memory import caching
 from ..memory.blocks import IN_USE
 from ..operators.dispatch import Dispatcher
 from ..tensor import CALLED
@@ -53,7 +52,7 @@ def cuda_means_sim(
         stack.enter_context(replaced(accelerator, {"device": torch.device("cuda", 0)}))
         stack.enter_context(replaced(IN_USE, {"is_counted": True, "limit": memory.what_fits()}))
         forget_what_was_said()
-        caching.DEVICE.begin(lambda: device.streams.current().number)
+        device.beside.count_memory()
         yield
 
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from debubble.contract.compiles import Compiled, Key
 from debubble.contract.recorded import Also
+from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import HOST_LANE, EventKind
 
 from ..memory import caching
 
-if TYPE_CHECKING:
-    from .device import SimDevice
-
 COMPILE_US = 200_000.0
 """The time that Triton 3.7 takes to compile a kernel of four lines on two processors: measured
 without a GPU, which Triton's compiler does not need. Larger kernels take seconds."""
+
+
+class Host(Protocol):
+    """The part of the simulated device that is used here."""
+
+    lock: AbstractContextManager[Any]
+    now: float
+
+    def host_works(self, microseconds: float) -> None: ...
+    def note(self, *what: Any, **more: Any) -> int | None: ...
+    def source(self) -> SourceLine | None: ...
 
 
 class BesideCalls:
@@ -26,8 +36,9 @@ class BesideCalls:
     An allocation has no length: what `cudaMalloc` takes was not measured yet.
     """
 
-    def __init__(self, device: SimDevice) -> None:
-        self._device = device
+    def __init__(self, host: Host, stream: Callable[[], int]) -> None:
+        """Takes a function that returns the current stream's number."""
+        self._host, self._stream = host, stream
         self.compiled = Compiled()
         self.also: frozenset[Also] = frozenset()
 
@@ -43,10 +54,14 @@ class BesideCalls:
         if "alloc" in self.also:
             self._note("alloc", name, 0.0, nbytes=nbytes)
 
+    def count_memory(self) -> None:
+        """Follows the allocator of device memory from now on."""
+        caching.DEVICE.begin(self._stream)
+
     def start(self, also: frozenset[Also]) -> None:
         self.also = also
         if "alloc" in also:
-            caching.DEVICE.begin(lambda: self._device.streams.current().number)
+            self.count_memory()
             caching.DEVICE.grew = self.allocates
             caching.PINNED.grew = self.allocates
 
@@ -62,10 +77,10 @@ class BesideCalls:
         nbytes: int = 0,
         call: str | None = None,
     ) -> None:
-        device = self._device
-        with device.lock:
-            source = device.source()
-            device.note(
-                kind, name, HOST_LANE, device.now, microseconds, source, nbytes=nbytes, call=call
+        host = self._host
+        with host.lock:
+            source = host.source()
+            host.note(
+                kind, name, HOST_LANE, host.now, microseconds, source, nbytes=nbytes, call=call
             )
-            device.host_works(microseconds)
+            host.host_works(microseconds)

@@ -64,12 +64,12 @@ class SimDevice:
         self.own_python: OwnPython | None = None
         """Measures the program's own Python between calls; None while that costs nothing."""
 
-        self.beside = BesideCalls(self)
         self.hazards: list[Hazard] = []
         self.names_lines = False
         """True while races are looked for without a recording: each access then notes its source
         line."""
         self.streams = DeviceStreams(self)
+        self.beside = BesideCalls(self, lambda: self.streams.current().number)
         self._launching: int | None = None
         """The identifier of the thread that holds the lock for a launch, or None. The launched
         function may start a backward pass meanwhile."""
