@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from debubble.contract.compiles import Compiled, Key
@@ -21,7 +21,7 @@ without a GPU, which Triton's compiler does not need. Larger kernels take second
 class Host(Protocol):
     """The part of the simulated device that is used here."""
 
-    lock: AbstractContextManager[Any]
+    lock: threading.RLock
     now: float
 
     def host_works(self, microseconds: float) -> None: ...
