@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
@@ -77,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Innermost, so that only the body is in the region."""
     if item.get_closest_marker(COMPILES) is None:
         return (yield from _without_waits(item))
@@ -89,7 +88,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield from _without_waits(item))
 
 
-def _without_waits(item: pytest.Item) -> Generator[None, Any, Any]:
+def _without_waits(item: pytest.Item) -> Generator[None, object, object]:
     """Runs the body, in a region without host syncs if the test is marked."""
     if item.get_closest_marker(MARKER) is None:
         return (yield)

@@ -1,4 +1,4 @@
-"""What a recording holds on request, beside calls, waits and the device's work."""
+"""Events that a recording holds on request, beside calls, waits and the device's work."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypedDict
 
 from ..contract.compiles import Compiled, Key, check
 from ..contract.triton_mode import is_there
@@ -54,7 +54,7 @@ class Compilations:
             self.begin = None
             self._ends()
 
-    def _triton_begins(self, *, fn: Any, compile: Mapping[str, Any], **rest: Any) -> None:
+    def _triton_begins(self, *, fn: Any, compile: Told, **rest: Any) -> None:
         """Returns None, so that Triton compiles. Raises UnexpectedCompile if it may not."""
         missed = self.compiled.misses(fn.jit_function, fn.name, key_of(compile))
         self._begin(fn.name, missed or "a cache that was cleared")
@@ -73,6 +73,17 @@ class Compilations:
             self._running.pop().__exit__(None, None, None)
 
 
+class Told(TypedDict, total=False):
+    """The part of what Triton tells its hooks that makes a key."""
+
+    signature: dict[str, object]
+    constants: dict[tuple[int, ...], object]
+    configs: list[dict[tuple[int, ...], object]]
+    num_warps: int
+    num_stages: int
+    num_ctas: int
+
+
 def _both(first: Callable[..., Any] | None, second: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a hook that calls two. The first one's answer counts, since the second has none."""
     if first is None:
@@ -85,7 +96,7 @@ def _both(first: Callable[..., Any] | None, second: Callable[..., Any]) -> Calla
     return call
 
 
-def key_of(compile: Mapping[str, Any]) -> Key:
+def key_of(compile: Told) -> Key:
     """Returns the key of a compilation, from what Triton tells its hooks, in the words of
     `debubble.rules.specialization`."""
     signature, constants = compile["signature"], compile["constants"]
@@ -94,7 +105,7 @@ def key_of(compile: Mapping[str, Any]) -> Key:
         (name, _words(type_, constants.get((place,)), (place,) in attributes))
         for place, (name, type_) in enumerate(signature.items())
     ]
-    return (*parts, *((name, repr(compile[name])) for name in OPTIONS if name in compile))
+    return (*parts, *((name, repr(value)) for name, value in compile.items() if name in OPTIONS))
 
 
 def _words(type_: Any, constant: object, is_aligned: bool) -> str:

@@ -1,4 +1,4 @@
-"""What the host does for which the device may have no work: its words, and what to do instead."""
+"""The words for work of the host during which the device may be idle, and the advice."""
 
 from __future__ import annotations
 

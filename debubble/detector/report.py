@@ -33,7 +33,7 @@ class SyncReport:
     loops: Loops | None = None
     """The loops of the run, or None if set-up is not to be told from steps."""
     also: frozenset[Also] = frozenset()
-    """What is reported beside waits and races."""
+    """The kinds that are reported beside waits and races."""
     steps: Steps | None = None
     """The steps of the run, found with `loops` when the block ends."""
 

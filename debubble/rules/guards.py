@@ -8,8 +8,7 @@ and `dynamic=False` none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import torch
 
@@ -22,13 +21,17 @@ NEVER_A_SYMBOL = (0, 1)
 class Guards:
     """The guards of one compiled function, by the arguments of its calls."""
 
-    def __init__(self, function: Any, dynamic: bool | None = None) -> None:
+    def __init__(self, function: object, dynamic: bool | None = None) -> None:
         self.name = str(getattr(function, "__name__", type(function).__name__))
         self._dynamic = dynamic
         self._symbols: set[str] = set()
 
     def key_of(
-        self, args: Sequence[object], kwargs: Mapping[str, object], names: Sequence[str], known: Any
+        self,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        names: Sequence[str],
+        known: Collection[Key],
     ) -> Key:
         """Returns the key of a call. `known` are the keys that the function was compiled with: a
         size that differs from the nearest of them becomes a symbol."""

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import torch
+
 from ..contract.compiles import Key
 from ..contract.triton_mode import unwrapped
 
@@ -32,10 +34,10 @@ class Parameter(NamedTuple):
 
 
 def key_of(
-    kernel: Any,
+    kernel: object,
     args: Sequence[object],
     meta: Mapping[str, object],
-    address_of: Callable[[Any], int],
+    address_of: Callable[[torch.Tensor], int],
 ) -> Key:
     """Returns the key of a launch of a Triton kernel. `address_of` returns the address of a
     tensor's first element on the device."""
@@ -52,12 +54,12 @@ def key_of(
 
 
 @lru_cache(maxsize=1024)
-def parameters_of(kernel: Any) -> tuple[Parameter, ...]:
+def parameters_of(kernel: object) -> tuple[Parameter, ...]:
     """Returns the parameters of a Triton kernel, compiled or interpreted, in their order."""
     options = getattr(kernel, "kwargs", None) or vars(kernel)
     unspecialised = options.get("do_not_specialize") or ()
     unaligned = options.get("do_not_specialize_on_alignment") or ()
-    found = inspect.signature(kernel.fn).parameters
+    found = inspect.signature(_function(kernel)).parameters
     return tuple(
         Parameter(
             name,
@@ -70,7 +72,12 @@ def parameters_of(kernel: Any) -> tuple[Parameter, ...]:
     )
 
 
-def _special(value: Any, parameter: Parameter, address_of: Callable[[Any], int]) -> str:
+def _function(kernel: Any) -> Callable[..., object]:
+    function: Callable[..., object] = kernel.fn
+    return function
+
+
+def _special(value: Any, parameter: Parameter, address_of: Callable[[torch.Tensor], int]) -> str:
     """Returns what the key says about an argument."""
     if parameter.is_constant:
         return f"the constant {getattr(value, '__name__', repr(value))}"

@@ -26,7 +26,7 @@ HoldKind = Literal[
 HostKind = Literal[
     "compile", "alloc", "pinned_alloc", "python", "python_waits", "launches", "full_queue"
 ]
-"""What a host does beside waiting for the device, and for which the device may have no work."""
+"""The kinds of work of the host, during which the device may have none."""
 
 A_VALUE = 16
 """Bytes of the largest single number, a complex double."""

@@ -1,4 +1,4 @@
-"""What the host does beside its calls on sim: it compiles kernels and allocates memory."""
+"""Compilations and allocations on sim, which the host does beside its calls."""
 
 from __future__ import annotations
 

@@ -1,0 +1,23 @@
+"""The bubble that the host computes: kernels compiled in the middle of a request, metadata built
+once for each KV group, and more launches than the host can make in time.
+
+`before` has the server as one first writes it; `step` has the same server, warmed up and ready to
+replay.
+"""
+
+from .batch import Batch, Metadata
+from .buckets import bucket_for, buckets_up_to, warm_up
+from .kernels import store_tokens
+from .metadata import SharedBuilder
+from .step import Server
+
+__all__ = [
+    "Batch",
+    "Metadata",
+    "Server",
+    "SharedBuilder",
+    "bucket_for",
+    "buckets_up_to",
+    "store_tokens",
+    "warm_up",
+]

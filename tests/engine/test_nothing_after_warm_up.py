@@ -1,0 +1,63 @@
+"""A step of a warm engine compiles nothing, and allocates neither device nor pinned memory. Lengths
+lie at 1, and around multiples of 16 and powers of two."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import debubble
+from debubble.sim.memory import caching
+from solutions.engine import SamplingParams
+from solutions.engine.requests.workload import Asked, make_prompt
+
+from .setting import Setting, add, small
+
+pytestmark = pytest.mark.sim
+LENGTHS = (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33)
+WARM_UP = 60
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def served(accelerator):
+    """Returns a function that serves random requests for some steps."""
+    setting = Setting.of(small("spans", "gdn", num_cpu_blocks=0), accelerator)
+    engine = setting.engine()
+    random = np.random.default_rng(0)
+
+    def asked(length: int) -> Asked:
+        images = [(1, 9)] if length > 12 and random.random() < 0.3 else []
+        prompt = make_prompt(setting.config.model, length, images, [int(random.integers(1 << 30))])
+        temperature = float(random.random() < 0.5)
+        return Asked(prompt, SamplingParams(max_tokens=3, temperature=temperature))
+
+    def serve(steps: int, lengths: Sequence[int] = ()) -> None:
+        for length in lengths:
+            add(engine, asked(length))
+        for _ in range(steps):
+            if random.random() < 0.5 or not engine.has_work:
+                add(engine, asked(int(random.choice(LENGTHS))))
+            engine.step()
+        engine.run()
+
+    return serve
+
+
+def test_a_warm_engine_compiles_and_allocates_nothing(served, pytestconfig):
+    caching.DEVICE.begin(int)
+    for length in LENGTHS:
+        served(1, [length] * 4)
+    served(WARM_UP)
+    gc.collect()
+    grown: list[tuple[str, int]] = []
+    caching.DEVICE.grew = caching.PINNED.grew = lambda *what: grown.append(what)
+    try:
+        with debubble.no_compiles():
+            served(10_000 if pytestconfig.getoption("deep") else STEPS)
+    finally:
+        caching.DEVICE.grew = caching.PINNED.grew = None
+    assert grown == []
