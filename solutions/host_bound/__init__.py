@@ -5,17 +5,17 @@ once for each KV group, and more launches than the host can make in time.
 replay.
 """
 
-from .batch import Batch, Metadata
+from .batch import Metadata, StepRequests
 from .buckets import bucket_for, buckets_up_to, warm_up
 from .kernels import store_tokens
 from .metadata import SharedBuilder
-from .step import Server
+from .step import StepServer
 
 __all__ = [
-    "Batch",
     "Metadata",
-    "Server",
     "SharedBuilder",
+    "StepRequests",
+    "StepServer",
     "bucket_for",
     "buckets_up_to",
     "store_tokens",

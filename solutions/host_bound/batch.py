@@ -11,7 +11,7 @@ BLOCK = 16
 """The tokens of a KV block."""
 
 
-class Batch(NamedTuple):
+class StepRequests(NamedTuple):
     """The requests of a step. `lengths` [R] int32 are their new tokens and `cached` [R] int32 the
     tokens before them; `tables` [G, R, B] int32 has the blocks of each request in each KV group."""
 
@@ -40,12 +40,12 @@ class Metadata(NamedTuple):
     """[T]"""
 
 
-def decode_batch(requests: int, groups: int, cached: int = 40, seed: int = 0) -> Batch:
+def decode_batch(requests: int, groups: int, cached: int = 40, seed: int = 0) -> StepRequests:
     """Returns a batch in which each request has one new token after `cached` others."""
     return mixed_batch([1] * requests, groups, cached, seed)
 
 
-def mixed_batch(lengths: list[int], groups: int, cached: int = 40, seed: int = 0) -> Batch:
+def mixed_batch(lengths: list[int], groups: int, cached: int = 40, seed: int = 0) -> StepRequests:
     """Returns a batch with these new tokens, whose blocks lie anywhere in the cache but at
     its beginning."""
     random = np.random.default_rng(seed)
@@ -54,7 +54,7 @@ def mixed_batch(lengths: list[int], groups: int, cached: int = 40, seed: int = 0
     tables = [
         1 + random.permutation(requests * blocks).reshape(requests, blocks) for _ in range(groups)
     ]
-    return Batch(
+    return StepRequests(
         np.array(lengths, np.int32),
         np.full(requests, cached, np.int32),
         np.array(tables, np.int32),

@@ -6,11 +6,11 @@ import torch
 
 from debubble.accelerator import current
 
-from .batch import BLOCK, Batch, Metadata
+from .batch import BLOCK, Metadata, StepRequests
 from .kernels import specialised_kernel, store_tokens
 
 
-def build_metadata(batch: Batch, group: int) -> Metadata:
+def build_metadata(batch: StepRequests, group: int) -> Metadata:
     """Returns the metadata of one KV group, computed token by token."""
     starts, positions, slots = [0], [], []
     for request, length in enumerate(batch.lengths.tolist()):
@@ -29,7 +29,7 @@ def upload(values: list[int]) -> torch.Tensor:
     return staged.to(accelerator.device, non_blocking=True)
 
 
-class Server:
+class StepServer:
     """A server with `layers` small layers [W, W], a KV cache for each group, and no warm-up."""
 
     def __init__(self, layers: int, width: int, groups: int, slots: int) -> None:
@@ -38,7 +38,7 @@ class Server:
         self.biases = [torch.full((width,), 0.1, device=device) for _ in range(layers)]
         self.caches = [torch.zeros(slots, width, device=device) for _ in range(groups)]
 
-    def step(self, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
+    def step(self, batch: StepRequests, hidden: torch.Tensor) -> torch.Tensor:
         """Returns the output [T, W] of the layers for `hidden` [T, W], and stores it."""
         for scale, bias in zip(self.scales, self.biases, strict=True):
             hidden = torch.relu(hidden * scale + bias)

@@ -8,7 +8,7 @@ import torch
 from debubble.accelerator import current
 from solutions.common.staging_ring import STEPS_IN_FLIGHT, StagingRing
 
-from .batch import BLOCK, Batch, Metadata
+from .batch import BLOCK, Metadata, StepRequests
 
 
 class SharedBuilder:
@@ -22,7 +22,7 @@ class SharedBuilder:
         self._ring = StagingRing((size,), torch.int32, STEPS_IN_FLIGHT)
         self._host = np.zeros(size, np.int32)
 
-    def build(self, batch: Batch) -> list[Metadata]:
+    def build(self, batch: StepRequests) -> list[Metadata]:
         """Returns the metadata of each group. Its addresses are the same in each step."""
         self.renew(batch)
         starts, positions, slots = self._parts(self._device)
@@ -34,7 +34,7 @@ class SharedBuilder:
         """The slots of each group [G, most_tokens], on the device."""
         return self._parts(self._device)[2]
 
-    def renew(self, batch: Batch) -> None:
+    def renew(self, batch: StepRequests) -> None:
         """Writes a step's metadata to the device in one upload. Tokens beyond the batch's go to
         slot 0, in a block that belongs to no request. Raises ValueError for too large a batch."""
         requests, tokens = len(batch.lengths), batch.num_tokens

@@ -9,13 +9,13 @@ import torch
 from debubble.accelerator import current
 
 from . import before
-from .batch import Batch
+from .batch import StepRequests
 from .buckets import bucket_for
 from .kernels import store_tokens
 from .metadata import SharedBuilder
 
 
-class Server(before.Server):
+class StepServer(before.StepServer):
     """A server whose steps run in graphs, one for each bucket of tokens. Its constructor captures
     them, and whatever they compile is compiled there."""
 
@@ -29,7 +29,7 @@ class Server(before.Server):
         self._hidden = torch.zeros(most, width, device=current().device)
         self._graphs = {size: self._captured(size) for size in reversed(self.buckets)}
 
-    def step(self, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
+    def step(self, batch: StepRequests, hidden: torch.Tensor) -> torch.Tensor:
         """Returns the output [T, W], which the next step overwrites."""
         self._builder.renew(batch)
         self._hidden[: batch.num_tokens].copy_(hidden)

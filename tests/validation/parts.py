@@ -24,6 +24,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/as_cuda",
         "tests/timeline",
         "tests/detector",
+        "tests/host_bound",
         "tests/wrong_arguments",
         "tests/test_gate.py",
     ),
