@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 # A live widget's own entry is for a kernel; the template shows the data embedded beside it.
 SHOWN = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/plain"]
+PICTURE = re.compile(r'(<img [^>]*?src=")(?:\.\./)*assets/pictures/([\w-]+\.png")')
 LINK = re.compile(r'<a href="(?!https?:|#|mailto:)([^"#]*)(#[^"]*)?">(.*?)</a>', re.DOTALL)
 
 # Markdown has no tables without a heading, and an empty one is read out as a heading.
@@ -91,6 +92,12 @@ class Site:
     address: str = ""
     """The address of the site's folder, with a slash at its end."""
 
+    @property
+    def binder(self) -> str:
+        """The address at which Binder runs a repository of GitHub."""
+        _, of_github, name = self.repository.partition("https://github.com/")
+        return f"https://mybinder.org/v2/gh/{name}/main" if of_github else ""
+
 
 def write_all(pages: Sequence[Page], folder: Path, site: Site | None = None) -> None:
     """Writes the HTML of all pages into `folder`, and their search index. Each page gets the list
@@ -147,6 +154,7 @@ def finished(
         html = book.with_term_ids(html)
     elif find("glossary.html") is not None:
         html = book.with_terms(html, known, f"{page.to_root}glossary.html")
+    html = PICTURE.sub(rf"\1{page.to_root}static/pictures/\2", html)
     return relinked(book.with_pull_requests(html), page, find, site)
 
 

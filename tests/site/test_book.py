@@ -160,6 +160,8 @@ def test_links_lead_to_pull_requests_and_to_the_repository(site):
     assert f'href="{REPOSITORY}/blob/main/debubble/rules/copies.py"' in words
     assert f'href="{REPOSITORY}/edit/main/chapters/01_more.ipynb"' in words
     assert f'<a href="{REPOSITORY}">Repository</a>' in words
+    lab = "https://mybinder.org/v2/gh/owner/debubble/main?labpath=chapters/01_more.ipynb"
+    assert f'href="{lab}"' in words
 
 
 def test_each_page_describes_itself_and_has_a_picture(site):
@@ -168,6 +170,12 @@ def test_each_page_describes_itself_and_has_a_picture(site):
         assert re.search(r'<meta content="[^"]{10,}" name="description"', words), path
         picture = re.search(r'content="https://example.org/book/([^"]+)" property="og:image', words)
         assert picture and (site / picture[1]).exists(), path
+
+
+def test_each_picture_and_script_of_a_page_is_there(site):
+    for path in site.rglob("*.html"):
+        for source in re.findall(r' src="(?!data:)([^"]+)"', path.read_text()):
+            assert (path.parent / source).exists(), f"{path.name} shows {source}"
 
 
 def test_answers_outlive_the_tab_until_one_begins_again(opened):
