@@ -3,7 +3,6 @@
 import json
 import math
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -238,20 +237,6 @@ def test_what_is_wrong_with_a_file_is_said_once_whoever_changes_the_filters(ship
     cache_path(A30).parent.mkdir()
     cache_path(A30).write_text("{")
     assert [len(warned(A30)[1]) for _ in range(3)] == [1, 0, 0]
-
-
-@pytest.mark.parametrize("error", [PermissionError, IsADirectoryError])
-def test_a_cache_that_may_not_be_read_stops_nobody(shipped, monkeypatch, error):
-    read_text = Path.read_text
-
-    def refused(path, **options):
-        if path == cache_path(A30):
-            raise error(13, "Permission denied", str(path))
-        return read_text(path, **options)
-
-    monkeypatch.setattr(Path, "read_text", refused)
-    chosen, (sentence,) = warned(A30)
-    assert chosen.gpu == DEFAULT_GPU and str(cache_path(A30)) in sentence
 
 
 def test_a_cache_whose_folder_may_not_be_entered_stops_nobody(cache, shipped):
