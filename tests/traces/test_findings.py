@@ -1,6 +1,7 @@
 """Idle time of a trace is named by its cause and its place, and steps are found."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,8 @@ from debubble.traces.steps import find_steps
 from debubble.traces.summary import compare, summarize
 
 from .handmade import Handmade
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def trace_of(made: Handmade, tmp_path, **options):
@@ -126,6 +129,16 @@ def test_two_traces_are_compared_by_step_and_place(tmp_path):
     assert (slow.step_us, fast.step_us) == (pytest.approx(200), pytest.approx(100))
     assert compare(slow, fast)[0].saved == pytest.approx(80, rel=0.1)
     assert all(change.saved == 0 for change in compare(slow, slow))
+
+
+def test_the_page_shows_what_the_command_prints():
+    page = (DOCS / "read_your_own_trace.md").read_text("utf-8")
+    trace = DOCS / "examples/loader.trace.json.gz"
+    printed = {" ".join(line.split()) for line in run(trace, "--width", 120).output.splitlines()}
+    shown = [block.split("```")[0] for block in page.split("```text\n")[1:]]
+    lines = [" ".join(line.split()) for block in shown for line in block.splitlines()]
+    assert len(lines) > 10
+    assert {*filter(None, lines)} <= printed
 
 
 def run(*arguments):

@@ -4,8 +4,8 @@
 
 For each program of `programs.py`: `NAME.plain.json.gz` and `NAME.stacks.json.gz` as torch.profiler
 writes them, and `NAME.kept.json.gz`, the trace that our own recording `NAME.recording.json.gz` was
-read from. For each pair of `pairs.py`: traces of both sides, and in `pairs.json` the times of a
-step without a profiler. Programs of other people that lie in build/outside are profiled whole.
+read from. For each pair of `pairs.py`: traces of both sides without stacks, and in `pairs.json` the
+times of a step without a profiler. Programs of other people that lie in build/outside are profiled whole.
 What failed, or had no time left, is in `report.json`.
 """
 
@@ -42,6 +42,7 @@ ROUNDS = 7
 WARM_UP = 3
 MOST_BYTES = 60_000_000
 """Bytes of all files in the folder."""
+MOST_BYTES_OF_FILE = 15_000_000
 FETCHED = ("transformers_generate", "nanogpt", "gpt_fast", "nano_vllm")
 """Programs of the manifest in tests/outside, profiled if they are there."""
 
@@ -137,8 +138,9 @@ def compress(path: Path) -> None:
     with path.open("rb") as source, gzip.open(packed, "wb", compresslevel=9) as target:
         shutil.copyfileobj(source, target)
     path.unlink()
-    if sum(each.stat().st_size for each in path.parent.iterdir()) > MOST_BYTES:
-        size = packed.stat().st_size
+    size = packed.stat().st_size
+    total = sum(each.stat().st_size for each in path.parent.iterdir())
+    if size > MOST_BYTES_OF_FILE or total > MOST_BYTES:
         packed.unlink()
         raise RuntimeError(f"{packed.name} of {size:,} bytes has no room")
 
@@ -160,7 +162,6 @@ def measure_pair(accelerator: Accelerator, name: str, folder: Path) -> None:
     path.write_text(json.dumps(measured, indent=1))
     for side, row in sides.items():
         trace_row(accelerator, row, False, folder / f"pair_{name}.{side}.plain.json")
-    trace_row(accelerator, pair.before, True, folder / f"pair_{name}.before.stacks.json")
 
 
 def trace_row(accelerator: Accelerator, row: Step, stacks: bool, path: Path) -> None:
@@ -183,7 +184,7 @@ def trace_fetched(program: Program, folder: Path) -> None:
     prepare(program)
     script = [str(Path(__file__).parents[1] / program.script)] if program.script else []
     command = [*script, *program.run]
-    path = folder / f"{program.name}.stacks.json"
+    path = folder / f"{program.name}.plain.json"
     here, argv, known = Path.cwd(), sys.argv, list(sys.path)
     try:
         os.chdir(program.place / program.folder)
@@ -192,7 +193,7 @@ def trace_fetched(program: Program, folder: Path) -> None:
         sys.path.insert(0, str(Path(command[0]).absolute().parent))
         activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
         variables = patch.dict(os.environ, program.environment)
-        with variables, profile(activities=activities, with_stack=True) as profiler:
+        with variables, profile(activities=activities) as profiler:
             try:
                 runpy.run_path(command[0], run_name="__main__")
             except SystemExit as ended:
