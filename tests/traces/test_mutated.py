@@ -35,8 +35,8 @@ def mutated(seed: int) -> bytes:
     if seed % 2:
         for _ in range(chance.randint(1, 4)):
             event = chance.choice(made.events)
-            place = event["args"] if chance.random() < 0.4 else event
-            if place:
+            place = event.get("args") if chance.random() < 0.4 else event
+            if isinstance(place, dict) and place:
                 key = chance.choice(sorted(place))
                 place[key] = chance.choice(ODD)
                 if chance.random() < 0.3:

@@ -5,8 +5,8 @@
 For each program of `programs.py`: `NAME.plain.json.gz` and `NAME.stacks.json.gz` as torch.profiler
 writes them, and `NAME.kept.json.gz`, the trace that our own recording `NAME.recording.json.gz` was
 read from. For each pair of `pairs.py`: traces of both sides without stacks, and in `pairs.json` the
-times of a step without a profiler. Programs of other people that lie in build/outside are profiled whole.
-What failed, or had no time left, is in `report.json`.
+times of a step without a profiler. Programs of other people that lie in build/outside are
+profiled whole. What failed, or had no time left, is in `report.json`.
 """
 
 from __future__ import annotations
