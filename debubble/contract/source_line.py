@@ -53,6 +53,7 @@ _PLUMBING = (
 explain no more than the call that led to them."""
 _whose: dict[str, Whose] = {}
 _included: set[str] = set()
+_files: set[str] = set()
 _lines: dict[tuple[int, int], tuple[CodeType, SourceLine]] = {}
 """Known lines, by the identity of the code and the instruction in it. The code is stored too, so
 that its identity isn't reused."""
@@ -198,8 +199,15 @@ def include_packages(names: Iterable[str]) -> None:
     _whose.clear()
 
 
+def include_file(file: str) -> None:
+    """Makes one of debubble's own files count as the user's code: a check that does what a caller
+    of the code under test would do."""
+    _files.add(os.path.abspath(file))
+    _whose.clear()
+
+
 def _judge(file: str) -> Whose:
-    if is_notebook_cell(file):
+    if is_notebook_cell(file) or os.path.abspath(file) in _files:
         return "the user's"
     if file.startswith("<"):
         return "the user's" if file == "<string>" else "machinery"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from debubble.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from .common.subject import Common, Step
     from .gate import closed_gate
     from .instructions import python_instructions
     from .teaching.claims import expect, expect_equal
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from .teaching.traffic import DeviceTraffic
 
 __all__ = [
+    "Common",
     "DeviceTraffic",
     "Diagnosis",
     "GuardedBuffer",
     "KataFailure",
+    "Step",
     "closed_gate",
     "expect",
     "expect_equal",
@@ -37,10 +40,12 @@ __all__ = [
 make_lazy(
     __name__,
     {
+        "Common": "common.subject",
         "DeviceTraffic": "teaching.traffic",
         "Diagnosis": "teaching.diagnosis",
         "GuardedBuffer": "teaching.guarded_buffer",
         "KataFailure": "teaching.diagnosis",
+        "Step": "common.subject",
         "closed_gate": "gate",
         "expect": "teaching.claims",
         "expect_equal": "teaching.claims",

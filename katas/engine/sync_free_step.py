@@ -14,7 +14,10 @@ at the first failing test. Repair what that test reports, and run them again. In
 
 `attention` and `recurrence` can stay as they are: only their arguments have to come from elsewhere.
 `Inputs` may have more fields, and is best made without reading anything from the device. Streams,
-events, graphs, pinned memory and `copy_batch` are those of `debubble.accelerator.current()`.
+events, graphs, pinned memory and `copy_batch` are those of `debubble.accelerator.current()`;
+`copy_batch(sources, targets, sizes)` takes NumPy arrays of int64. Rows that only pad a graph write
+too: let them write the same values to one place, or each to a place of its own. The order of two
+different writes is not defined, and sim reports them as a race.
 
 You need to know the katas before it: this one is all of them together.
 

@@ -10,7 +10,13 @@ import torch
 from torch.nn.functional import rms_norm
 
 import debubble
-from debubble.exercises import closed_gate, expect, expect_equal, no_pinned_memory
+from debubble.exercises import (
+    Common,
+    Step,
+    closed_gate,
+    expect,
+    expect_equal,
+)
 
 BLOCK = 8  # as in the kata
 SIZE, VOCABULARY = 2 * BLOCK, 64
@@ -156,6 +162,7 @@ CONVERSATIONS = {
     "C": Conversation(29, 2, (2, 14, 8, 20, 6), images=((3, 8), (18, 25)), host_blocks=(4, 1)),
     # D gets the slot and the blocks of A once A has left.
     "D": Conversation(11, 0, (3, 7, 12)),
+    "E": Conversation(21, 1, (10, 15, 4), host_blocks=(0,)),
     "W": Conversation(9, 3, (22, 23)),
 }
 
@@ -592,7 +599,100 @@ def test_altogether_the_host_never_waits(kata, accelerator):
     server.expect_right(steps)
 
 
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    with no_pinned_memory(accelerator):
-        server, steps = run_one_by_one(kata, accelerator, "AB AB")
-        server.expect_right(steps)
+PLAN = ("AB", "A", "BA", "W", "ABW", "A", "DB", "D")
+
+
+def common_steps(accelerator):
+    server, steps = NamesOfSteps(W=2), []
+    for number, names in enumerate(PLAN):
+        tokens = [right_token("arar", *request) for request in server.step(names)]
+        steps.append(Step(f"step {number}, of the requests {names},", (names,), tokens))
+    return steps
+
+
+class NamesOfSteps(Counter):
+    """The number of tokens that each request has sampled so far, as a Server counts them."""
+
+    def step(self, names):
+        queued = [(name, self[name]) for name in names]
+        self.update(names)
+        return queued
+
+
+def serving(kata, accelerator):
+    server = Server(kata, accelerator)
+    return lambda names: server.step(names).tokens.read()
+
+
+COMMON = Common(make=serving, steps=common_steps, in_order=True, stale=STALE)
+
+
+@pytest.mark.parametrize("plan", ["A A A", "AB BA W", "+C C AC C"])
+@works_on_addresses
+def test_the_cache_has_the_keys_and_states_of_the_plain_model(kata, accelerator, plan):
+    server, _ = run_one_by_one(kata, accelerator, plan)
+    cache = server.engine.cache.cpu()
+    for name in sorted({*plan} & {*CONVERSATIONS}):
+        asked, count = CONVERSATIONS[name], server.num_sampled[name]
+        sampled = [right_token("arar", name, number) for number in range(count - 1)]
+        tokens = (*asked.prompt, *sampled)
+        _, right = plain_forward(model_of("arar"), tokens, asked.images)
+        for place, block in enumerate(asked.blocks[: len(right)]):
+            used = min(len(tokens) - place * BLOCK, BLOCK)
+            for layer, kind in enumerate("arar"):
+                rows = [*range(used), *range(BLOCK, BLOCK + used)] if kind == "a" else slice(None)
+                what = f"keys and values of {used} tokens" if kind == "a" else "state"
+                value = f"the {what} in block {place} of request {name}, layer {layer}"
+                expect_equal(
+                    cache[layer, block][rows],
+                    right[place, layer][rows],
+                    value=value,
+                    likely=OF_THE_CACHE,
+                    tolerance=2e-3,
+                )
+
+
+@works_on_addresses
+def test_two_loads_may_come_before_a_step(kata, accelerator, slow_link):
+    server = Server(kata, accelerator)
+    with debubble.record(accelerator) as timeline:
+        server.run("+E +C")
+        steps = server.run("E C CE")
+    expect(timeline).no_hazards(why=NOT_THERE)
+    server.expect_right(steps)
+
+
+OF_THE_CACHE = (
+    "The sampled tokens alone may be right although a key or a state is wrong: a later token, or "
+    "another request with the same prefix, reads them. Does each token see both of its images, and "
+    "does each layer write what it computed to the request's own blocks?"
+)
+
+
+@works_on_addresses
+def test_a_load_and_its_step_go_by_the_current_stream(kata, accelerator, slow_link):
+    """The engine was made while another stream was current."""
+    server, stream = Server(kata, accelerator), accelerator.stream()
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline, stream:
+        server.keep_busy()
+        steps = server.run("+C C C")
+    busy = next(event for event in timeline.events if event.kind == "kernel")
+    loads = [event for event in timeline.events if is_upload(event)][:1]
+    expect(timeline).that(
+        all(load.end > busy.end for load in loads),
+        expected="a load to run after all that was queued before it on the current stream",
+        did="lets it overtake a kernel that may still use these blocks",
+        events=[busy, *loads],
+        quoted=loads,
+        why=OF_THE_CALL,
+    )
+    expect(timeline).no_hazards(why=OF_THE_CALL)
+    server.expect_right(steps)
+
+
+OF_THE_CALL = (
+    "An engine is made once, and its steps may run on another stream. Ask for "
+    "`current().current_stream()` in each call, and not in `__init__`: a load waits for the stream "
+    "of its call, and the stream of a step waits for the load."
+)

@@ -6,6 +6,8 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     left_as_they_were,
@@ -213,3 +215,27 @@ def test_the_next_call_may_use_the_same_memory(kata, accelerator, monkeypatch):
     expect(timeline).no_hazards(why=TOO_EARLY)
     for batches, doubled in zip(calls, outputs, strict=True):
         expect_right_outputs(doubled, batches, likely=GIVEN_AWAY)
+
+
+def common_steps(accelerator):
+    def step(name, *shapes):
+        batches = [
+            torch.full(shape, float(next(numbers)), pin_memory=accelerator.pin_memory)
+            for shape in shapes
+        ]
+        return Step(f"run_batches({name}, double)", (batches, double), [*map(double, batches)])
+
+    return [
+        step("4 batches", *[(8, COLUMNS)] * 4),
+        step("batches of 4, 64 and 1 rows", (4, 8), (64, 8), (1, 8)),
+        step("batches of other dimensions", (3,), (2, 2, 2)),
+        step("no batches"),
+        step("1 batch", (8, COLUMNS)),
+    ]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.run_batches,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", (batches_for(accelerator, 1, n), double), None),
+)

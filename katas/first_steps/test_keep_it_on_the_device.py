@@ -3,7 +3,13 @@
 import torch
 
 import debubble
-from debubble.exercises import expect, expect_equal, left_as_they_were
+from debubble.exercises import (
+    Common,
+    Step,
+    expect,
+    expect_equal,
+    left_as_they_were,
+)
 
 WHY = (
     "Each read makes the host wait until the device has done all that was queued before it. "
@@ -50,3 +56,19 @@ def test_the_losses_stay_as_they_were(kata, accelerator):
     losses = losses_on(accelerator, 4)
     with left_as_they_were(losses=losses):
         kata.mean_loss(losses)
+
+
+def common_steps(accelerator):
+    losses = {count: losses_on(accelerator, count) for count in (16, 1, 300)}
+    means = {16: 1.5, 1: 0.5, 300: 1.5}
+    steps = [Step(f"mean_loss({n} losses)", (losses[n],), mean) for n, mean in means.items()]
+    large = [torch.full((), 2.0**40, device=accelerator.device)] * 3
+    return [*steps, Step("mean_loss(3 losses of 2**40)", (large,), 2.0**40)]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.mean_loss,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", (losses_on(accelerator, n),), None),
+    tolerance=1e-4,
+)

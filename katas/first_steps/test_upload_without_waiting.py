@@ -5,11 +5,12 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     in_a_row,
     left_as_they_were,
-    no_pinned_memory,
 )
 
 TOKEN_IDS = [11, 7, 5, 3, 2, 13, 17, 19]
@@ -57,12 +58,6 @@ def test_uploads_in_a_row_all_arrive(kata, accelerator):
         expect_equal(ids, torch.arange(row, row + LONG), value=value, likely=OVERWRITTEN)
 
 
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    with no_pinned_memory(accelerator):
-        ids = kata.upload_tokens(TOKEN_IDS)
-    expect_equal(ids, torch.tensor(TOKEN_IDS), call=f"upload_tokens({TOKEN_IDS})")
-
-
 def test_the_host_does_not_wait(kata, accelerator):
     if not accelerator.pin_memory:
         pytest.skip("host memory cannot be pinned on this machine, so every upload waits")
@@ -70,3 +65,19 @@ def test_the_host_does_not_wait(kata, accelerator):
         accelerator.sleep(0.1)
         kata.upload_tokens(TOKEN_IDS)
     expect(timeline).counts(host_syncs=0, h2d_pageable=0, h2d_pinned=1, why=WHY)
+
+
+def common_steps(accelerator):
+    lists = (TOKEN_IDS, [2**40, -1, 0], [], [5], list(range(LONG)))
+    shown = ("8 ids", "[2**40, -1, 0]", "[]", "[5]", f"{LONG} ids")
+    return [
+        Step(f"upload_tokens({name})", (list(ids),), torch.tensor(ids, dtype=torch.int64))
+        for name, ids in zip(shown, lists, strict=True)
+    ]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.upload_tokens,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", (list(range(n)),), None),
+)

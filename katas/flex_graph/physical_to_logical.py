@@ -41,6 +41,6 @@ def physical_to_logical_mapping(
     for request, (blocks, length) in enumerate(tables):
         num_pages = -(-length // block_size)
         for place, block in enumerate(blocks[:num_pages]):
-            if block > 0:
+            if 0 < block < num_gpu_blocks:
                 mapping[request, block] = place
     return mapping.to(block_table.device)

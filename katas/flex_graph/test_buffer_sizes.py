@@ -80,11 +80,12 @@ class Limits:
 
 MORE_TOKENS_THAN_LENGTH = Limits(24, 200, 100, 300)
 LONG_REQUESTS = Limits(40, 72, 1000, 1200, block_size=64)
+A_REQUEST_FOR_EACH_TOKEN = Limits(16, 64, 100, 300)
 LARGE_GROUPS = Limits(130, 300, 1000, 2000, block_size=128, q_block=128)
 within_limits = pytest.mark.parametrize(
     "limits",
-    [MORE_TOKENS_THAN_LENGTH, LONG_REQUESTS, LARGE_GROUPS],
-    ids=["many tokens", "long requests", "large groups"],
+    [MORE_TOKENS_THAN_LENGTH, LONG_REQUESTS, LARGE_GROUPS, A_REQUEST_FOR_EACH_TOKEN],
+    ids=["many tokens", "long requests", "large groups", "as many requests as tokens of a group"],
 )
 
 

@@ -5,8 +5,10 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
     Diagnosis,
     KataFailure,
+    Step,
     expect,
     expect_equal,
     left_as_they_were,
@@ -225,3 +227,51 @@ def expect_refused(kata, accelerator, src, words):
     claim(raised == "ValueError", expected, did=f"raised {raised}", why=REFUSED)
     right = buffer_of(accelerator).cpu()
     expect_equal(dst, right, value=f"`dst` after it refused {call}", likely=REFUSED)
+
+
+def common_steps(accelerator):
+    shapes = ((4, 8), (2, 3), (0, 8), (1, 1), (4, 3), (3, 0))
+    sources = [numbers(accelerator, shape, first=2**30 - 7) for shape in shapes]
+    sources.append(numbers(accelerator, (6, 4)).t()[:3, :5])
+    return [
+        Step(f"copy_to_persistent(dst [4, 8], src {list(src.shape)})", (src,), (src.cpu(), (8, 1)))
+        for src in sources
+    ]
+
+
+def copying(kata, accelerator):
+    """Returns a function that returns the slice and its strides."""
+    dst = buffer_of(accelerator)
+
+    def copy(src):
+        view = kata.copy_to_persistent(dst, src)
+        return view, view.stride()
+
+    return copy
+
+
+COMMON = Common(
+    make=copying,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", (numbers(accelerator, (2, n // 8)),), None),
+    stale=SLICE,
+)
+
+
+def test_a_transposed_view_is_not_there_already(kata, accelerator):
+    """It begins where the buffer begins and has its shape, but its rows are the buffer's columns.
+    PyTorch refuses to copy it there, which is an answer too."""
+    dst = buffer_of(accelerator, (4, 4))
+    right, call = dst.cpu().t().contiguous(), "copy_to_persistent(dst, dst.t()) of a dst [4, 4]"
+    try:
+        view = kata.copy_to_persistent(dst, dst.t())
+    except (RuntimeError, ValueError):
+        return
+    expect_slice(view, dst, (4, 1), call)
+    expect_equal(view, right, value=f"what {call} returns", likely=OVERLAPS)
+
+
+OVERLAPS = (
+    "A source with the address and the shape of the slice is only there already if it has its "
+    "strides too. Any other source is copied, by way of memory of its own if it overlaps the slice."
+)

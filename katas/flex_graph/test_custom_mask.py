@@ -8,7 +8,14 @@ from torch.nn.attention.flex_attention import BlockMask
 
 import debubble
 from debubble.accelerator import flex_attention
-from debubble.exercises import Diagnosis, KataFailure, expect, expect_equal
+from debubble.exercises import (
+    Common,
+    Diagnosis,
+    KataFailure,
+    Step,
+    expect,
+    expect_equal,
+)
 
 PAGE, Q_BLOCK = 16, 16  # as in the kata
 NUM_PAGES, MOST_TOKENS, MOST_REQUESTS = 13, 48, 4
@@ -361,3 +368,38 @@ def test_flex_attention_takes_them(kata, accelerator):
         right = scores.softmax(1) @ value[0, 0, slots]
         value_name = f"what flex_attention gives token {token} in layer `{layer}`"
         expect_equal(attended[token], right, value=value_name, likely=FOR_FLEX, tolerance=0.02)
+
+
+def common_steps(accelerator):
+    return [
+        Step(
+            f"build for {name}",
+            (name,),
+            [right_lists(mask, BATCHES[name]) for mask in MASKS.values()],
+        )
+        for name in (*BATCHES, *BATCHES)
+    ]
+
+
+def right_lists(mask, batch):
+    """Returns kv_num_blocks and kv_indices of a layer with this mask."""
+    pages = [right_pages(mask, batch, g) for g in range(len(batch.tokens) // Q_BLOCK)]
+    rows = [row + [-1] * (NUM_PAGES + 1 - len(row)) for row in pages]
+    counts = [len(row) for row in pages]
+    return torch.tensor(counts, dtype=torch.int32), torch.tensor(rows, dtype=torch.int32)
+
+
+def building(kata, accelerator):
+    """Returns a function that builds a step, and returns the lists of all layers."""
+    step = tensors_of(accelerator)
+    layers = kata.LayerMasks(MASKS, step)
+
+    def build(name):
+        write(BATCHES[name], step)
+        layers.build(len(BATCHES[name].tokens))
+        return [layers.lists_of(layer)[:2] for layer in MASKS]
+
+    return build
+
+
+COMMON = Common(make=building, steps=common_steps, stale=BEHIND)

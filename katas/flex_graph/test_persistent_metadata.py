@@ -5,9 +5,13 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
     expect,
     expect_equal,
     left_as_they_were,
+)
+from debubble.exercises import (
+    Step as CommonStep,
 )
 
 REQUESTS, TOKENS, GROUP, PAGE, PAGES = 6, 48, 16, 16, 2
@@ -294,3 +298,56 @@ def test_nobody_waits_and_nothing_is_sent(kata, accelerator):
         accelerator.sleep(0.1)
         kata.persistent_metadata(buffers, *step)
     expect(timeline).counts(host_syncs=0, d2h=0, h2d_pinned=0, h2d_pageable=0, why=STAYS)
+
+
+EMPTY_IN_THE_MIDDLE = Step((9, 9), (0, 0), (5, 32), (0, 16), (2, 4))
+
+
+def common_steps(accelerator):
+    named = {"the largest step": LARGEST, "1 request": Step((1, 1))}
+    for number, step in enumerate((SMALL, EMPTY_IN_THE_MIDDLE, DECODES)):
+        named[f"step {number}, which is {step},"] = step
+    steps = []
+    for name, step in named.items():
+        starts, lengths, pages = step.tensors(accelerator)
+        width = max(map(len, step.pages))  # a table as wide as this step needs it
+        arguments = starts, lengths, pages[:, :width].contiguous()
+        steps.append(CommonStep(f"persistent_metadata of {name}", arguments, whole(step)))
+    nothing = (
+        torch.zeros(1, dtype=torch.int32).to(accelerator.device),
+        torch.zeros(0, dtype=torch.int32).to(accelerator.device),
+        torch.zeros(0, 4, dtype=torch.int32).to(accelerator.device),
+    )
+    return [*steps, CommonStep("persistent_metadata of an empty step", nothing, whole(Step()))]
+
+
+def whole(step):
+    """Returns the buffers with the step at their start, and neutral values after it."""
+    computed = [length - tokens for tokens, length in step.requests]
+    right = {
+        "query_start_loc": (step.starts, step.starts[-1]),
+        "seq_lens": (step.seq_lens, 0),
+        "decode_offset": (computed, 0),
+        "doc_ids": (step.owners, 0),
+        "kv_num_blocks": ([len(pages) for pages in step.pages], 0),
+    }
+    buffers = []
+    for name, shape in SIZES.items():
+        if name == "kv_indices":
+            buffer = torch.full(shape, -1, dtype=torch.int32)
+            for group, pages in enumerate(step.pages):
+                buffer[group, : len(pages)] = torch.tensor(pages, dtype=torch.int32)
+        else:
+            values, neutral = right[name]
+            buffer = torch.full(shape, neutral, dtype=torch.int32)
+            buffer[: len(values)] = torch.tensor(values, dtype=torch.int32)
+        buffers.append(buffer)
+    return buffers
+
+
+def writing(kata, accelerator):
+    buffers = buffers_of(kata, accelerator)
+    return lambda *given: kata.persistent_metadata(buffers, *given)
+
+
+COMMON = Common(make=writing, steps=common_steps, stale=REPLAYED)

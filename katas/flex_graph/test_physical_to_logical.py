@@ -6,6 +6,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     left_as_they_were,
@@ -185,3 +187,42 @@ def test_a_replay_maps_the_tables_of_its_step(kata, accelerator):
         value = f"the mapping of {blocks}, lengths {counts}, in a replay of another step's graph,"
         right = right_mapping(blocks, counts, 16, BLOCKS)
         expect_equal(mapping, right, value=value, likely=CAPTURED)
+
+
+def common_steps(accelerator):
+    def step(name, tables, lengths, block_size=16, blocks=BLOCKS, columns=None):
+        shape = (len(lengths), len(tables[0]) if tables else columns or 0)
+        table = torch.tensor(tables, dtype=torch.int32).view(shape).to(accelerator.device)
+        known = [[block if 0 < block < blocks else 0 for block in row] for row in tables]
+        right = right_mapping(known, lengths, block_size, blocks).view(len(lengths), blocks)
+        arguments = table, on_device(accelerator, lengths), block_size, blocks
+        return Step(f"physical_to_logical_mapping of {name}", arguments, right)
+
+    long = [[2000 - place for place in range(40)]]
+    return [
+        step("3 requests", [[7, 1, 4], [3, 5, 2], [8, 0, 9]], [33, 48, 16]),
+        step("1 request", [[6]], [1]),
+        step("no requests", [], [], columns=4),
+        step("blocks that do not exist", [[9, 3, -1, 4, 2]], [80], blocks=4),
+        step("tables without columns", [[]], [0]),
+        step("1 request of 40 pages", long, [640], blocks=2001),
+        step("requests without tokens", [[5, 5], [6, 6]], [0, 0]),
+        step("a length beyond the columns", [[5, 6]], [100]),
+    ]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.physical_to_logical_mapping,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step(
+        "",
+        (
+            torch.arange(1, n + 1, dtype=torch.int32).view(1, n).to(accelerator.device),
+            on_device(accelerator, [16 * n]),
+            16,
+            n + 1,
+        ),
+        None,
+    ),
+    stale="Each step has tables of its own, and a mapping of its own.",
+)

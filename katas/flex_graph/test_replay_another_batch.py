@@ -5,7 +5,15 @@ import pytest
 import torch
 
 import debubble
-from debubble.exercises import Diagnosis, KataFailure, expect, expect_equal, no_pinned_memory
+from debubble.exercises import (
+    Common,
+    Diagnosis,
+    KataFailure,
+    Step,
+    expect,
+    expect_equal,
+    no_pinned_memory,
+)
 
 SIZES = (4, 16, 8)  # deliberately unsorted
 MOST_TOKENS = 40
@@ -287,3 +295,62 @@ def test_it_works_where_nothing_can_be_pinned(kata, accelerator):
         right = torch.tensor([5, 7, 2], dtype=torch.int32)
         value = "`inputs['lengths']` where nothing can be pinned"
         expect_equal(inputs["lengths"][:3], right, value=value, likely=WHERE)
+
+
+FILLS = {"zeros": 0, "slots": -1, "large": 2**30, "free": None}
+
+
+def common_steps(accelerator):
+    def step(name, *lengths, first=1, dtype=np.int32):
+        given, right = {}, []
+        for (array, fill), length in zip(FILLS.items(), lengths, strict=True):
+            values = np.arange(first, first + length).astype(dtype)
+            given[array] = (values, fill)
+            whole = torch.full((8,), 0 if fill is None else fill, dtype=torch.int32)
+            whole[:length] = torch.from_numpy(values.astype(np.int32))
+            right.append(whole[:length] if fill is None else whole)
+        return Step(f"upload of {name}", (given,), right)
+
+    return [
+        step("8 numbers each", 8, 8, 8, 8, first=100),
+        step("3 numbers each", 3, 3, 3, 3),
+        step("other lengths", 0, 8, 1, 0, first=2**30),
+        step("no numbers", 0, 0, 0, 0),
+        step("numbers of int64", 5, 2, 8, 4, dtype=np.int64),
+        step("1 number each", 1, 1, 1, 1, first=-9),
+    ]
+
+
+def uploading(kata, accelerator):
+    """Returns a function that uploads a step, and returns the arrays as far as they are defined."""
+    arrays = kata.PersistentArrays(dict.fromkeys(FILLS, 8), accelerator.device)
+
+    def upload(given):
+        free = len(given["free"][0])
+        arrays.upload(given)
+        return [arrays[name][: free if name == "free" else 8] for name in FILLS]
+
+    return upload
+
+
+COMMON = Common(make=uploading, steps=common_steps, stale=LEFT_BEHIND)
+
+
+@pytest.mark.parametrize("steps_in_flight", [1, 3])
+def test_as_many_steps_as_are_in_flight_wait_for_nothing(kata, accelerator, steps_in_flight):
+    arrays = kata.PersistentArrays({"zeros": 8}, accelerator.device, steps_in_flight)
+    step = {"zeros": (np.arange(3, dtype=np.int32), 0)}
+    arrays.upload(step)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1.0)
+        for _ in range(steps_in_flight):
+            arrays.upload(step)
+    expect(timeline).counts(host_syncs=0, why=IN_FLIGHT)
+
+
+IN_FLIGHT = (
+    "`steps_in_flight` steps may be queued before `upload` waits. So there is a pinned buffer for "
+    "each of them, or new pinned memory in each step, and only a buffer whose copy is not done is "
+    "waited for."
+)

@@ -216,3 +216,15 @@ def test_no_graph_keeps_memory_that_was_given_up(kata, accelerator):
         did=f"captured size {old[0] if old else 0}, and a later call made larger scratch memory",
         why=GROWN,
     )
+
+
+def test_the_sizes_may_be_a_generator(kata, accelerator):
+    model, sizes = Model(accelerator), (size for size in SIZES)
+    captured = kata.warm_up_and_capture(model.forward, model.slot_mapping, sizes, MAX_MODEL_LEN)
+    expect_equal(sorted(captured), sorted(SIZES), value="the sizes with a graph", likely=ONCE)
+
+
+ONCE = (
+    "`capture_sizes` is an Iterable: a generator can be gone through once. Make a set or a list of "
+    "it first."
+)

@@ -55,8 +55,7 @@ def chunk_local_cumsum(
     g: torch.Tensor, chunk_size: int, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor
 ) -> torch.Tensor:
     """Returns [num_tokens, num_heads] float32: the sum of the gates of each token's chunk, up to
-    this token (vLLM #38361). A gate below -104 counts as -104, since in float32 either leaves
-    nothing.
+    this token (vLLM #38361).
 
     g              [num_tokens, num_heads] float32, contiguous
     chunk_size     tokens of a chunk, a power of two

@@ -7,6 +7,8 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     in_a_row,
@@ -192,3 +194,24 @@ def test_its_arguments_stay_as_they_are(kata, accelerator):
     starts, starts_cpu = arguments(accelerator, [70, 130])
     with left_as_they_were(cu_seqlens=starts, cu_seqlens_cpu=starts_cpu):
         kata.prepare_chunk_indices(starts, starts_cpu)
+
+
+def common_steps(accelerator):
+    batches = ([200, 1, 0, 64], [5], [], [64 * 40_000 + 1, 3], [0, 0], [1] * 40, [65])
+    return [
+        Step(
+            f"prepare_chunk_indices of {lengths} tokens, in chunks of {size},",
+            (*arguments(accelerator, lengths), size),
+            rows_of(lengths, size),
+        )
+        for number, lengths in enumerate(batches)
+        for size in [(64, 64, 64, 64, 16, 64, 32)[number]]
+    ]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.prepare_chunk_indices,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", arguments(accelerator, [65] * n), None),
+    stale="Each step has lengths of its own, and a table of its own.",
+)

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 import debubble
-from debubble.exercises import expect, expect_equal, left_as_they_were
+from debubble.exercises import (
+    Common,
+    Step,
+    expect,
+    expect_equal,
+    left_as_they_were,
+)
 
 FEW, MANY = 4, 64
 LENGTH = (
@@ -129,3 +135,27 @@ def test_more_sequences_are_no_more_launches(kata, accelerator):
         events=for_many,
         why=ONE_BY_ONE,
     )
+
+
+def common_steps(accelerator):
+    batches = ([200, 1, 0, 64], [5], [], [64 * 2**24 + 1, 64 * 2**20], [0, 0], [1] * 40, [65])
+    steps = [
+        Step(
+            f"prepare_chunk_offsets of {lengths} tokens, in chunks of {size},",
+            (on_device(accelerator, lengths), size),
+            offsets_of(lengths, size),
+        )
+        for number, lengths in enumerate(batches)
+        for size in [(64, 64, 64, 64, 16, 64, 32)[number]]
+    ]
+    on_the_host = torch.tensor([0, 65, 65], dtype=torch.int32)
+    call = "prepare_chunk_offsets of [65, 0] tokens on the host"
+    return [*steps, Step(call, (on_the_host, 64), offsets_of([65, 0]))]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.prepare_chunk_offsets,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", (on_device(accelerator, [65] * n), 64), None),
+    stale=STALE,
+)

@@ -5,6 +5,8 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     left_as_they_were,
@@ -184,3 +186,26 @@ def test_more_sequences_are_no_more_launches(kata, accelerator):
         events=for_many,
         why=ONE_BY_ONE,
     )
+
+
+def common_steps(accelerator):
+    batches = ([200, 1, 0, 64], [5], [], [64 * 600 + 1, 3], [0, 0], [1] * 40, [65])
+    return [
+        Step(
+            f"search_chunk_tables of {lengths} tokens, in chunks of {size},",
+            (starts_of(lengths).to(accelerator.device), sum(lengths), size),
+            right_tables(lengths, size),
+        )
+        for number, lengths in enumerate(batches)
+        for size in [(64, 64, 64, 64, 16, 64, 32)[number]]
+    ]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.search_chunk_tables,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step(
+        "", (starts_of([65] * n).to(accelerator.device), 65 * n, 64), None
+    ),
+    stale="Each step has lengths of its own, and tables of its own.",
+)

@@ -5,6 +5,10 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Diagnosis,
+    KataFailure,
+    Step,
     expect,
     expect_equal,
     left_as_they_were,
@@ -151,3 +155,54 @@ def test_all_chunks_share_one_launch(kata, accelerator):
         events=for_many,
         why=ONE_BY_ONE,
     )
+
+
+def common_steps(accelerator):
+    batches = [([20, 3, 37], 16), ([5], 16), ([], 16), ([0, 0], 32), ([200, 1, 64], 64), ([1], 16)]
+    return [
+        Step(
+            f"chunk_local_cumsum of {lengths} tokens, in chunks of {size},",
+            on_device(accelerator, lengths, size),
+            right_sums(lengths, size) if sum(lengths) else torch.empty(0, HEADS),
+        )
+        for lengths, size in batches
+    ]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.chunk_local_cumsum,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", on_device(accelerator, [17] * n, 16), None),
+    sizes=(4, 16),
+    stale="Each step has lengths of its own, and sums of its own.",
+)
+
+
+def test_one_kernel_serves_all_numbers_of_rows(kata, accelerator, monkeypatch):
+    launch, compiled = accelerator.launch, set()
+
+    def noting(kernel, grid, *args, work=None, **constants):
+        compiled.add(tuple(sorted(constants.items())))
+        return launch(kernel, grid, *args, work=work, **constants)
+
+    monkeypatch.setattr(accelerator, "launch", noting)
+    batches = ([20, 3], [5], [37, 1, 40], [16] * 7)
+    for lengths in batches:
+        kata.chunk_local_cumsum(*on_device(accelerator, lengths, 16))
+    if len(compiled) > 1:
+        one, other = sorted(compiled)[:2]
+        raise KataFailure(
+            Diagnosis(
+                expected=f"{len(batches)} steps with chunks of one size to launch one kernel",
+                did=f"has it compiled {len(compiled)} times, for {dict(one)}, {dict(other)} "
+                "and so on",
+                why=COMPILED_AGAIN,
+            )
+        )
+
+
+COMPILED_AGAIN = (
+    "A `tl.constexpr` is a part of the kernel: each new value of it is compiled, which takes a "
+    "second. What differs from step to step, such as the number of tokens, of sequences or of "
+    "rows, is an argument without `tl.constexpr`."
+)

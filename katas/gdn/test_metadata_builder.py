@@ -5,6 +5,8 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     in_a_row,
@@ -305,3 +307,63 @@ def test_its_arguments_stay_as_they_are(kata, accelerator):
     drafts = batch.num_draft_tokens_cpu
     with left_as_they_were(**vars(batch)):
         kata.build_prefill_metadata(batch, drafts)
+
+
+def common_steps(accelerator):
+    batches = {
+        "a mixed step": MIXED,
+        "1 prompt": [prompt(5)],
+        "an empty step": [],
+        "decodes": [decode()] * 3,
+        "drafts": SPECULATIVE["drafts in the midst"],
+        "long prompts": [prompt(40_000, computed=2**20), prompt(1)],
+        "a padded step": [decode(), prompt(100), PADDED],
+    }
+    steps = []
+    for name, requests in batches.items():
+        batch = Batch(accelerator, requests)
+        drafts = batch.num_draft_tokens_cpu
+        arguments = batch.query_start_loc_cpu, batch.seq_lens_cpu, drafts, batch
+        steps.append(Step(f"build_prefill_metadata of {name}", arguments, metadata_of(requests)))
+    return steps
+
+
+def metadata_of(requests):
+    """Returns the fields of the metadata, in their order."""
+    num_decodes, prefills = split(requests)
+    lengths = [tokens for tokens, *_ in prefills]
+    if not prefills:
+        return num_decodes, 0, 0, None, None, None, None
+    rows = [(s, c) for s, n in enumerate(lengths) for c in range(-(-n // CHUNK_TOKENS))]
+    chunks = [-(-length // CHUNK_TOKENS) for length in lengths]
+    return (
+        num_decodes,
+        len(prefills),
+        sum(lengths),
+        starts_of(lengths),
+        torch.tensor([computed > 0 for _, computed, _ in prefills]),
+        torch.tensor(rows, dtype=torch.int32),
+        torch.tensor([0, *chunks]).cumsum(0),
+    )
+
+
+def builder(kata, accelerator):
+    def build_from(query_start_loc_cpu, seq_lens_cpu, drafts_cpu, batch):
+        batch.query_start_loc_cpu, batch.seq_lens_cpu = query_start_loc_cpu, seq_lens_cpu
+        return kata.build_prefill_metadata(batch, drafts_cpu)
+
+    return build_from
+
+
+def sized_step(accelerator, n):
+    batch = Batch(accelerator, [prompt(65)] * n)
+    arguments = batch.query_start_loc_cpu, batch.seq_lens_cpu, batch.num_draft_tokens_cpu, batch
+    return Step("", arguments, None)
+
+
+COMMON = Common(
+    make=builder,
+    steps=common_steps,
+    sized=sized_step,
+    stale="Each step has requests of its own, and metadata of its own.",
+)

@@ -5,6 +5,8 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     in_a_row,
@@ -203,3 +205,21 @@ def test_its_arguments_stay_as_they_are(kata, accelerator):
     gates, starts, starts_cpu = arguments(accelerator, [65, 3], layers=2)
     with left_as_they_were(gates=gates, cu_seqlens=starts, cu_seqlens_cpu=starts_cpu):
         kata.decays_of_layers(gates, starts, starts_cpu)
+
+
+def common_steps(accelerator):
+    batches = [([200, 1, 0, 64], 2), ([5], 1), ([65, 3], 0), ([64 * 30 + 1], 2), ([1] * 9, 3)]
+    steps = []
+    for lengths, layers in batches:
+        given = arguments(accelerator, lengths, layers)
+        right = [right_result("decay_until_end", g.cpu(), lengths) for g in given[0]]
+        steps.append(Step(f"decays_of_layers of {layers} layers, {lengths} tokens,", given, right))
+    return steps
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.decays_of_layers,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", arguments(accelerator, [65] * n, 2), None),
+    stale=STALE,
+)

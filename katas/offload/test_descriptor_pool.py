@@ -5,12 +5,13 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
     Diagnosis,
     KataFailure,
+    Step,
     closed_gate,
     expect,
     expect_equal,
-    no_pinned_memory,
 )
 
 N = 16
@@ -130,12 +131,6 @@ def test_a_buffer_is_three_rows_of_pinned_memory(kata, accelerator, num_descript
         why = "A GPU can only read host memory that is pinned: `_new_descriptor_buffers` makes it."
         value = f"`is_pinned()` of what {call} returns"
         expect_equal(buffers.is_pinned(), True, value=value, likely=why)
-
-
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    with no_pinned_memory(accelerator):
-        buffers = kata.DescriptorPool().take(5)
-    expect_equal(len(buffers), 3, value="the number of rows of a buffer that is not pinned")
 
 
 def test_a_buffer_is_handed_out_once(kata, accelerator):
@@ -325,3 +320,55 @@ def expect_none_left(transfers, most_buffers):
         did=did,
         why=f"{TOO_MANY} {NOTHING_TO_WAIT_FOR}",
     )
+
+
+def common_steps(accelerator):
+    counts = (16, 100, 1, 0, 3, 1000, 16)
+    return [
+        Step(f"take({count}), transfer {number},", (count, number), torch.full((count,), number))
+        for number, count in enumerate(counts, start=1)
+    ]
+
+
+def transferring(kata, accelerator, most_buffers=3):
+    """Returns a function that takes a buffer, copies its first row, and returns what arrived."""
+    pool = kata.DescriptorPool(most_buffers)
+
+    def transfer(count, number):
+        buffers = pool.take(count)
+        buffers[0] = number
+        arrived = buffers.to(accelerator.device, non_blocking=True)
+        event = accelerator.event()
+        event.record()
+        pool.give_back(buffers, event)
+        return arrived[0, :count]
+
+    return transfer
+
+
+COMMON = Common(make=transferring, steps=common_steps, stale=OVERWRITTEN)
+
+
+def test_buffers_that_are_given_up_count_no_longer(kata, accelerator):
+    """Larger and larger transfers in a pool that may have two buffers, both free and too small."""
+    transfers = Transfers(kata, accelerator, most_buffers=2)
+    for count in (1, 200, 400, 800, 1600):
+        try:
+            both = [transfers.take(count), transfers.take(count)]
+        except RuntimeError as error:
+            claim(
+                False,
+                expected=f"2 calls of take({count}), of a pool that may have 2 buffers, to return",
+                did=f"raised RuntimeError: {error}",
+                why=STILL_COUNTED,
+            )
+        for buffers in both:
+            transfers.queue(buffers, count)
+        accelerator.synchronize()
+    expect_equal(transfers.arrived, [*range(1, 11)], value="what 10 transfers read, in order,")
+
+
+STILL_COUNTED = (
+    "Both buffers are free and too small. Each that the pool gives up for a larger buffer makes "
+    "room for one: count the buffers that are there."
+)

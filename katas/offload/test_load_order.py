@@ -6,7 +6,15 @@ import pytest
 import torch
 
 import debubble
-from debubble.exercises import Diagnosis, KataFailure, closed_gate, expect, expect_equal
+from debubble.exercises import (
+    Common,
+    Diagnosis,
+    KataFailure,
+    Step,
+    closed_gate,
+    expect,
+    expect_equal,
+)
 
 BLOCKS = 8
 # No two blocks are alike, or memory left by an earlier test could pass for a copy.
@@ -324,3 +332,51 @@ def test_a_stream_waits_for_its_own_blocks_alone(kata, accelerator):
         quoted=(),  # the lines are the test's own
         why=OWN_BLOCKS,
     )
+
+
+def common_steps(accelerator):
+    steps = [
+        ("loads of 1 and 2", [(1, 3), (2, 0)], [3, 0]),
+        ("a load of 1 block", [(5, 7)], [7]),
+        ("no load", [], []),
+        ("2 loads, which are waited for in the other order,", [(0, 1), (4, 2)], [2, 1]),
+        ("all blocks", [(block, 7 - block) for block in range(BLOCKS)], [*range(BLOCKS)]),
+        ("a load that has been waited for", [(6, 6)], [6]),
+    ]
+    right = lambda cpu_blocks: torch.tensor(cpu_blocks, dtype=torch.int64).view(-1, 1) * 10 + 1
+    return [
+        Step(name, (pairs, waited), right(loaded(pairs, waited))) for name, pairs, waited in steps
+    ]
+
+
+def loaded(pairs, waited):
+    """Returns the CPU block that each of the GPU blocks was loaded from."""
+    return [{gpu: cpu for cpu, gpu in pairs}[block] for block in waited]
+
+
+def loading(kata, accelerator):
+    """Returns a function that loads each block by itself, and returns blocks that it waits for. The
+    lists that it passes are cleared after each call."""
+    cpu = (torch.arange(BLOCKS) * 10 + 1).view(BLOCKS, 1)
+    cpu = cpu.pin_memory() if accelerator.pin_memory else cpu
+    gpu = torch.zeros(BLOCKS, 1, dtype=torch.int64, device=accelerator.device)
+    transfers = kata.BlockTransfers(gpu, cpu)
+
+    def load(pairs, waited):
+        gpu.zero_()
+        one, other = pairs[::2], pairs[1::2]
+        for some in (one, other):
+            lists = [source for source, _ in some], [target for _, target in some]
+            transfers.load(*lists)
+            for numbers in lists:
+                numbers[:] = [0] * len(numbers)
+        asked = list(waited)
+        transfers.make_stream_wait(asked)
+        found = gpu[torch.tensor(waited, dtype=torch.int64).to(accelerator.device)]
+        transfers.make_stream_wait(range(BLOCKS))
+        return found
+
+    return load
+
+
+COMMON = Common(make=loading, steps=common_steps, stale=NOT_THERE)

@@ -1,14 +1,18 @@
 """Tests of the kata `merge_adjacent`. A piece is written (source, target, bytes)."""
 
+import tracemalloc
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
     Diagnosis,
     KataFailure,
+    Step,
     expect,
     expect_equal,
     python_instructions,
@@ -263,3 +267,63 @@ def test_the_device_makes_one_copy_of_a_run(kata, accelerator):
         quoted=(),  # the line is the call above
         why=likely,
     )
+
+
+def common_steps(accelerator):
+    far, top = 1 << 32, 1 << 40
+    far = [(0, top, 8), (8 + far, top + 8, 8), (16 + far, top + 16 + far, 8)]
+    apart = [(16 * i, 8 * i, 8) for i in range(9)]
+    cases = {
+        "runs of 2 and 3": ([*RUNS[2][0], (56, 132, 8)], [*RUNS[2][1][:1], (40, 116, 24)]),
+        "1 piece": ([(5, 7, 3)], [(5, 7, 3)]),
+        "no pieces": ([], []),
+        "pieces 4 GiB apart": (far, far),
+        "a run of 200": ([(8 * i, 8 * i + 4096, 8) for i in range(200)], [(0, 4096, 1600)]),
+        "pieces of no bytes": ([(1, 2, 0), (3, 4, 0)], []),
+        "pieces apart": (apart, apart),
+    }
+    columns = lambda pieces: tuple(np.array(pieces, dtype=np.int64).reshape(-1, 3).T.copy())
+    return [
+        Step(f"merge_adjacent of {name}", columns(pieces), columns(right))
+        for name, (pieces, right) in cases.items()
+    ]
+
+
+def sized_step(accelerator, n):
+    """Returns every second piece in a run with the one before it."""
+    starts = np.arange(n, dtype=np.int64) * 8 + np.arange(n, dtype=np.int64) // 2 * 8
+    return Step("", (starts, starts + 4096, np.full(n, 8)), None)
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.merge_adjacent,
+    steps=common_steps,
+    sized=sized_step,
+    sizes=(64, 1024),
+    stale="Each call has pieces of its own.",
+)
+
+
+def test_memory_grows_with_the_pieces(kata, accelerator):
+    peaks = []
+    for count in (256, 4096):
+        columns = sized_step(accelerator, count).arguments
+        kata.merge_adjacent(*columns)
+        tracemalloc.start()
+        kata.merge_adjacent(*columns)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    if peaks[1] > 32 * max(peaks[0], 4096):
+        raise KataFailure(
+            Diagnosis(
+                expected="about 16 times the memory for 16 times the pieces",
+                did=f"takes {peaks[0]:,} bytes for 256 pieces, and {peaks[1]:,} for 4,096",
+                why=TABLE_OF_ALL,
+            )
+        )
+
+
+TABLE_OF_ALL = (
+    "A comparison of each piece with each other piece is a table of N * N numbers, and time grows "
+    "with it. Only neighbours in the list can be joined: compare `src[1:]` with the ends before."
+)

@@ -1,9 +1,16 @@
 """Tests of the kata `select_path`. Both paths copy here as the driver does, and note their name."""
 
+import numpy as np
 import pytest
 import torch
 
-from debubble.exercises import Diagnosis, KataFailure, expect_equal
+from debubble.exercises import (
+    Common,
+    Diagnosis,
+    KataFailure,
+    Step,
+    expect_equal,
+)
 
 PAGE = 1024
 LARGE_PAGE = 64 * 1024
@@ -246,3 +253,64 @@ def test_another_gpu_has_other_times(kata, accelerator, count, nbytes, right):
 @pytest.mark.parametrize("pieces", [[], [(0, 0, 0), (8, 64, 0)]], ids=["no pieces", "no bytes"])
 def test_nothing_to_copy_takes_no_path(kata, accelerator, pieces):
     expect_path(Copies(kata, accelerator, PAGE), pieces, None, NOTHING)
+
+
+def common_steps(accelerator):
+    one_long = [(0, 0, 8), (64, 72, 8), (136, 144, 64 * 1024)]
+    lists = {
+        "1,000 pieces": apart(1000, 8),
+        "1 piece": apart(1, 8),
+        "no pieces": [],
+        "pieces of 4 GiB": apart(3, 1 << 32),
+        "a run": in_one_run(64, 64),
+        "two short pieces and a long one": one_long,
+        "many short pieces and one long one": [*apart(60, 8), (1 << 20, 1 << 20, 1 << 22)],
+        "odd pieces": apart(500, 12),
+        "pieces of no bytes": [(0, 0, 0)],
+    }
+    steps = []
+    for name, pieces in lists.items():
+        columns = np.array(pieces, dtype=np.int64).reshape(-1, 3).T
+        steps.append(Step(f"a copy of {name}", tuple(map(np.copy, columns)), right_path(pieces)))
+    return steps
+
+
+def right_path(pieces):
+    """Returns the path that is faster, and how many pieces it gets; None for no bytes."""
+    runs = []
+    for source, target, nbytes in pieces:
+        last = runs[-1] if runs else (None, None, 0)
+        if runs and last[0] + last[2] == source and last[1] + last[2] == target:
+            runs[-1] = last[0], last[1], last[2] + nbytes
+        elif nbytes:
+            runs.append((source, target, nbytes))
+    if not runs:
+        return None
+    mean = sum(nbytes for *_, nbytes in runs) / len(runs)
+    is_odd = any(number % 8 for run in runs for number in run)
+    kernel = of_this_gpu("kernel", mean, len(runs)) < of_this_gpu("dma", mean, len(runs))
+    return ("kernel" if kernel and not is_odd else "dma"), len(runs)
+
+
+def choosing(kata, accelerator):
+    """Returns a function that copies a list, and returns the path and the number of pieces."""
+    taken = []
+    note = lambda path: lambda src, dst, sizes: taken.append((path, len(sizes)))
+    paths = {path: note(path) for path in ("dma", "kernel")}
+    copy = kata.select_path([PAGE, PAGE], paths, of_this_gpu)
+
+    def choose(src, dst, sizes):
+        taken.clear()
+        copy(src, dst, sizes)
+        return next((way for way in taken if way[1]), None)
+
+    return choose
+
+
+def sized_step(accelerator, n):
+    return Step("", tuple(np.array(apart(n, 8), dtype=np.int64).T.copy()), None)
+
+
+COMMON = Common(
+    make=choosing, steps=common_steps, sized=sized_step, sizes=(64, 1024), stale=EACH_CALL
+)

@@ -8,7 +8,15 @@ import pytest
 import torch
 
 import debubble
-from debubble.exercises import Diagnosis, KataFailure, expect, expect_equal, guarded_buffer
+from debubble.exercises import (
+    Common,
+    Diagnosis,
+    KataFailure,
+    Step,
+    expect,
+    expect_equal,
+    guarded_buffer,
+)
 
 pytestmark = pytest.mark.own_process
 
@@ -351,3 +359,52 @@ def test_odd_addresses_are_refused(kata, accelerator, side):
     pieces[6] = (source + 4 * (side == "source"), target + 4 * (side == "target"), nbytes)
     what = f"the {side} of descriptor 6 lies 4 bytes after a multiple of 8"
     expect_refusal(kata, accelerator, pieces, 6, what, ODD_ADDRESS)
+
+
+def common_steps(accelerator):
+    lists = {
+        "4 pieces": [64, 4104, 8, 16],
+        "1 piece": [8],
+        "no pieces": [],
+        "130 pieces": [8 * (1 + i % 5) for i in range(130)],
+        "65 pieces": [16] * 65,
+        "pieces of no bytes": [0, 0],
+    }
+    steps = []
+    for name, sizes in lists.items():
+        memory = torch.zeros(SPACE // WORD, dtype=torch.int64)
+        for number, (_, target, nbytes) in enumerate(one_after_another(sizes), start=1):
+            memory[target // WORD : (target + nbytes) // WORD] = number
+        steps.append(Step(f"copy_pieces of {name}", (sizes,), memory))
+    return steps
+
+
+def pieces_copied(kata, accelerator):
+    """Returns a function that copies pieces, each full of its own number, and returns the
+    target."""
+
+    def copy(sizes):
+        pieces = one_after_another(sizes)
+        source = torch.zeros(SPACE // WORD, dtype=torch.int64).pin_memory()
+        target = torch.zeros(SPACE // WORD, dtype=torch.int64, device=accelerator.device)
+        for number, (start, _, nbytes) in enumerate(pieces, start=1):
+            source[start // WORD : (start + nbytes) // WORD] = number
+        rows = [
+            (source.data_ptr() + start, target.data_ptr() + to, nbytes)
+            for start, to, nbytes in pieces
+        ]
+        columns = torch.tensor(rows, dtype=torch.int64).view(-1, 3).T
+        kept = [column.clone().pin_memory() for column in columns]
+        kata.copy_pieces(*kept)
+        accelerator.synchronize()
+        return target
+
+    return copy
+
+
+COMMON = Common(
+    make=pieces_copied,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", ([64] * n,), None),
+    stale="Each call has pieces of its own.",
+)

@@ -5,11 +5,12 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     in_a_row,
     left_as_they_were,
-    no_pinned_memory,
     same_objects,
 )
 
@@ -204,7 +205,48 @@ def test_a_dict_that_changed_has_other_rows(kata, accelerator):
         expect_equal(tensor, rows_of(ranges, num_seqs), call=call, likely=STALE)
 
 
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    with no_pinned_memory(accelerator):
-        tensor = buffer_of(kata, accelerator).update({0: [(2, 5)]}, 4)
-    expect_equal(tensor, rows_of({0: [(2, 5)]}, 4), call="update({0: [(2, 5)]}, 4)")
+def common_steps(accelerator):
+    large = {1: [(2**20, 2**30)], 0: [(1, 2), (3, 4)]}
+    steps = [*STEPS, (large, 3), ({}, 0), (None, 2), (STEPS[2][0], SEQUENCES), ({5: [(1, 2)]}, 2)]
+    steps += [(STEPS[2][0], SEQUENCES), (None, 2)]
+    made = []
+    for ranges, num_seqs in steps:
+        own = {row: spans for row, spans in (ranges or {}).items() if row < num_seqs}
+        made.append(
+            Step(
+                f"update({ranges}, {num_seqs}), for graphs,",
+                (None if ranges is None else dict(ranges), num_seqs),
+                (rows_of(own, num_seqs), rows_of(own, SEQUENCES)),
+            )
+        )
+    return made
+
+
+def updating(kata, accelerator):
+    """Returns a function that returns what `update` returns, and the whole buffer, which a graph of
+    the largest step reads."""
+    buffer = buffer_of(kata, accelerator, for_graphs=True)
+    whole = buffer.update({0: [(1, 2)]}, SEQUENCES)
+    return lambda ranges, num_seqs: (buffer.update(ranges, num_seqs), whole)
+
+
+COMMON = Common(make=updating, steps=common_steps, stale=LEFT_BEHIND)
+
+
+@pytest.mark.parametrize("steps_in_flight", [1, 3])
+def test_as_many_steps_as_are_in_flight_wait_for_nothing(kata, accelerator, steps_in_flight):
+    buffer = buffer_of(kata, accelerator, steps_in_flight=steps_in_flight)
+    buffer.update({0: [(2, 5)]}, 4)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1.0)
+        for step in range(steps_in_flight):
+            buffer.update({0: [(step, 20)]}, 4)
+    expect(timeline).counts(host_syncs=0, why=IN_FLIGHT)
+
+
+IN_FLIGHT = (
+    "`steps_in_flight` steps may be queued before `update` waits. So there is a pinned buffer for "
+    "each of them, or new pinned memory in each step, and only a buffer whose copy is not done is "
+    "waited for."
+)

@@ -3,7 +3,14 @@
 import torch
 
 import debubble
-from debubble.exercises import expect, expect_equal, left_as_they_were, same_objects
+from debubble.exercises import (
+    Common,
+    Step,
+    expect,
+    expect_equal,
+    left_as_they_were,
+    same_objects,
+)
 
 PROMPT, DECODE = range(64), range(64, 65)
 ONE_EACH = (
@@ -164,3 +171,40 @@ def test_a_step_that_only_decodes_uploads_nothing(kata, accelerator):
     expect_equal(tensors, [None, None], call="range_tensors_by_micro_batch of a decode step")
     value = "what `upload` is called with in a decode step of 4 requests"
     expect_equal(upload.calls, [(None, 4)], value=value, likely=ALWAYS)
+
+
+def common_steps(accelerator):
+    def step(name, ranges, batches, spans):
+        tensors = [
+            None if rows is None else torch.tensor([[s, (0, 0)] for s in rows], dtype=torch.int32)
+            for rows in spans
+        ]
+        return Step(f"range_tensors_by_micro_batch of {name}", (ranges, batches), tensors)
+
+    two = [Batch(0, [PROMPT] * 2), Batch(2, [PROMPT])]
+    padded = [Batch(0, [PROMPT] * 3, padding=2), Batch(3, [PROMPT], padding=1)]
+    far = [Batch(0, [range(2**20, 2**20 + 64)])]
+    return [
+        step("3 requests", {1: [(2, 5)], 2: [(1, 3)]}, two, [[(0, 0), (2, 5)], [(1, 3)]]),
+        step("a padded step", {3: [(4, 6)]}, padded, [[(0, 0)] * 5, [(4, 6), (0, 0)]]),
+        step("1 request far into its prompt", {0: [(2**20, 2**30)]}, far, [[(2**20, 2**30)]]),
+        step("a step without ranges", None, two, [None, None]),
+        step("no micro-batches", {1: [(2, 5)]}, [], []),
+        step("3 requests again", {0: [(7, 9)]}, two, [[(7, 9), (0, 0)], [(0, 0)]]),
+    ]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: (
+        lambda ranges, batches: kata.range_tensors_by_micro_batch(
+            ranges, batches, Upload(accelerator)
+        )
+    ),
+    steps=common_steps,
+    sized=lambda accelerator, n: Step(
+        "",
+        ({row: [(row, 60)] for row in range(n)}, [Batch(row, [PROMPT]) for row in range(n)]),
+        None,
+    ),
+    stale=STALE,
+)

@@ -1,9 +1,12 @@
 """Tests of the kata `once_a_step`."""
 
+import pytest
 import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     left_as_they_were,
@@ -160,3 +163,63 @@ def test_micro_batches_have_the_ranges_of_their_own_requests(kata, accelerator):
     likely = "Row 0 of a micro-batch is its own first request, `batch.requests[0]`."
     expect_rows(micro_batches[0], [[2, 5], [0, 0]], likely)
     expect_rows(micro_batches[1], [[0, 0], [7, 9]], likely)
+
+
+def common_steps(accelerator):
+    def step(name, ranges, micro_batches, rows):
+        tensors = [
+            None if spans is None else torch.tensor([[s, (0, 0)] for s in spans], dtype=torch.int32)
+            for spans in rows
+        ]
+        return Step(name, (ranges, micro_batches), tensors)
+
+    return [
+        step("a step of 4 requests", {1: [(2, 5)]}, [(0, 4)], [[(0, 0), (2, 5), (0, 0), (0, 0)]]),
+        step("a step of 1 request", {0: [(5, 2**30)]}, [(0, 1)], [[(5, 2**30)]]),
+        step("a step without ranges", None, [(0, 4)], [None]),
+        step(
+            "a step of 2 micro-batches",
+            {0: [(2, 5)], 3: [(7, 9)]},
+            [(0, 2), (2, 2)],
+            [[(2, 5), (0, 0)], [(0, 0), (7, 9)]],
+        ),
+        step("a step with ranges for later requests alone", {9: [(2, 5)]}, [(0, 4)], [None]),
+        step("a step without micro-batches", {1: [(2, 5)]}, [], []),
+    ]
+
+
+def tensors_of_a_step(kata, accelerator):
+    """Returns a function that returns the tensor of each micro-batch, which all its layers have."""
+    upload = Upload(accelerator)
+
+    def run(ranges, micro_batches):
+        layers = [layers_of(first, count, num_layers=4) for first, count in micro_batches]
+        one = len(layers) == 1
+        kata._set_mm_prefix_range_for_metadata(layers[0] if one else layers, ranges, upload)
+        tensors = [{id(m.mm_prefix_range_tensor): m for m in of.values()} for of in layers]
+        expect_equal([len(of) for of in tensors], [1] * len(layers), value="the tensors by dict")
+        return [next(iter(of.values())).mm_prefix_range_tensor for of in tensors]
+
+    return run
+
+
+COMMON = Common(make=tensors_of_a_step, steps=common_steps, stale=STALE)
+
+
+@pytest.mark.parametrize("ranges", [None, {}, {9: [(2, 5)]}], ids=str)
+def test_a_step_without_ranges_calls_upload_too(kata, accelerator, ranges):
+    upload = Upload(accelerator)
+    with debubble.record(accelerator) as timeline:
+        kata._set_mm_prefix_range_for_metadata(layers_of(), ranges, upload)
+    expect(timeline).that(
+        upload.calls == 1,
+        expected=f"`upload` to be called once in a step with the ranges {ranges}",
+        did=f"called it {upload.calls or 'no'} times",
+        why=ALWAYS,
+    )
+
+
+ALWAYS = (
+    "`upload` decides what a step without ranges has: None, or zeros where a graph reads what the "
+    "step before left. Call it in each step, whatever its ranges are."
+)

@@ -5,11 +5,12 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     in_a_row,
     left_as_they_were,
-    no_pinned_memory,
     same_objects,
 )
 
@@ -168,8 +169,39 @@ def test_a_dict_that_changed_has_other_rows(kata, accelerator):
         expect_equal(tensor, torch.tensor(rows, dtype=torch.int32), call=call, likely=STALE)
 
 
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    with no_pinned_memory(accelerator):
-        tensor = kata.compute_mm_prefix_range_tensor({0: [(2, 5)]}, 1, accelerator.device)
-    right = torch.tensor([[[2, 5]]], dtype=torch.int32)
-    expect_equal(tensor, right, call="compute_mm_prefix_range_tensor({0: [(2, 5)]}, 1, device)")
+def common_steps(accelerator):
+    large = {1: [(40_000, 2**30), (2**17, 2**17 + 1)]}
+    many = {row: [(row, row + 2)] * (1 + row % 3) for row in range(40)}
+    padded = torch.zeros(40, 3, 2, dtype=torch.int32)
+    for row, spans in many.items():
+        padded[row, : len(spans)] = torch.tensor(spans)
+    cases = [
+        *CASES[:3],
+        (many, 40, padded.tolist()),
+        CASES[4],
+        ({}, 4, None),
+        (large, 2, [[[0, 0], [0, 0]], [[40_000, 2**30], [2**17, 2**17 + 1]]]),
+        ({0: ((1, 2),)}, 1, [[[1, 2]]]),
+        (None, 3, None),
+        ({0: [(1, 2)]}, 0, None),
+    ]
+    return [
+        Step(
+            f"compute_mm_prefix_range_tensor(ranges of {len(ranges or ())} requests, {num_seqs})",
+            (ranges and {row: [*spans] for row, spans in ranges.items()}, num_seqs),
+            None if rows is None else torch.tensor(rows, dtype=torch.int32),
+        )
+        for ranges, num_seqs, rows in cases
+    ]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: (
+        lambda ranges, num_seqs: kata.compute_mm_prefix_range_tensor(
+            ranges, num_seqs, accelerator.device
+        )
+    ),
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", ({row: [(row, row + 8)] for row in range(n)}, n), None),
+    stale=STALE,
+)

@@ -1,19 +1,21 @@
 """Tests of the kata `bad_words`."""
 
+import numpy as np
 import pytest
 import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
     DeviceTraffic,
     Diagnosis,
     KataFailure,
+    Step,
     expect,
     expect_equal,
     expect_refusal,
     in_a_row,
     left_as_they_were,
-    no_pinned_memory,
     part_of,
     same_objects,
 )
@@ -139,14 +141,6 @@ def test_lists_that_changed_have_other_matches(kata, accelerator):
         right = with_forbidden(places, rows=2, vocab=6)
         value = f"the logits after apply_bad_words(zeros, {words}, {past}), changed in place,"
         expect_equal(logits, right, value=value, likely=STALE)
-
-
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    logits, places = logits_on(accelerator), [(row, row) for row in range(ROWS)]
-    with no_pinned_memory(accelerator):
-        kata.apply_bad_words(logits, {row: [[row]] for row in range(ROWS)}, [[]] * ROWS)
-    value = f"the logits, with a match in each of {ROWS} rows"
-    expect_equal(logits, with_forbidden(places), value=value, likely=WHEN)
 
 
 @pytest.mark.parametrize(
@@ -290,3 +284,49 @@ def test_calls_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
         value = f"the logits of call {number}, of {len(several)} queued while a kernel still ran,"
         right = with_forbidden(places, rows=8, vocab=256)
         expect_equal(logits, right, value=value, likely=REUSED)
+
+
+def common_steps(accelerator):
+    def step(name, words, pasts, places, vocab=VOCAB, dtype=torch.float32):
+        logits = torch.zeros(len(pasts), vocab, dtype=dtype, device=accelerator.device)
+        right = with_forbidden(places, len(pasts), vocab).to(dtype)
+        return Step(f"apply_bad_words of {name}", (logits, words, pasts), right)
+
+    many = {row: [[row], [row, row + 1]] for row in range(6)}
+    return [
+        step(
+            "6 rows",
+            many,
+            [[row] for row in range(6)],
+            [(r, r + i) for r in range(6) for i in (0, 1)],
+        ),
+        step("tuples after a list", {0: ((1, 3), (2,))}, [[0, 1], []], [(0, 3), (0, 2)]),
+        step("lists after a tuple", {1: [[1, 3], [2, 2]]}, ((), (2, 1)), [(1, 3)]),
+        step("tuples", {0: ((1, 3), (2,))}, ((0, 1), ()), [(0, 3), (0, 2)]),
+        step("no words", {}, [[1], [2]], []),
+        step("arrays", {1: [np.array([4, 5])]}, [np.array([4]), np.array([3, 4])], [(1, 5)]),
+        step("1 row of 200,000 ids", {0: [[7, 150_000]]}, [[7]], [(0, 150_000)], 200_000),
+        step("halves", {0: [[1]]}, [[]], [(0, 1)], 16, torch.bfloat16),
+        step("a word that does not match", {0: [[1, 2]]}, [[2]], []),
+        step("no rows", {}, [], []),
+    ]
+
+
+def forbidding(kata, accelerator):
+    def run(logits, words, pasts):
+        kata.apply_bad_words(logits, words, pasts)
+        return logits
+
+    return run
+
+
+COMMON = Common(
+    make=forbidding,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step(
+        "", (logits_on(accelerator), {0: [[1, token] for token in range(n)]}, [[1]] * ROWS), None
+    ),
+    sizes=(16, 512),
+    changes=(0,),
+    stale=STALE,
+)

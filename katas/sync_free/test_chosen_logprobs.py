@@ -5,11 +5,12 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     in_a_row,
     left_as_they_were,
-    no_pinned_memory,
     same_objects,
 )
 
@@ -94,14 +95,6 @@ def test_a_dict_that_changed_has_other_ids(kata, accelerator):
         expect_equal(chosen[0], torch.tensor(ids, dtype=torch.int32), value=value, likely=STALE)
 
 
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    sampled = torch.tensor([1, 2], device=accelerator.device)
-    with no_pinned_memory(accelerator):
-        ids, _ = kata.chosen_tokens({1: [5]}, sampled, VOCAB)
-    right = torch.tensor([[1, 0], [2, 5]], dtype=torch.int32)
-    expect_equal(ids, right, value="the ids of chosen_tokens({1: [5]}, [1, 2], 1000)")
-
-
 def test_it_is_none_when_nobody_asks(kata, accelerator):
     sampled = torch.tensor([1, 2], device=accelerator.device)
     chosen = kata.chosen_tokens({}, sampled, VOCAB)
@@ -182,3 +175,44 @@ def test_each_of_many_steps_in_flight_has_its_own_ids(kata, accelerator):
         value = f"the counts of step {step}, of {len(steps)} in flight at once,"
         right = torch.tensor([1, 32], dtype=torch.int32)
         expect_equal(counts, right, value=value, likely=OVERWRITTEN)
+
+
+def common_steps(accelerator):
+    cases = [
+        *CASES,
+        ({}, [1, 2], None, None),
+        ({2: [9, 4, 999, 4], 0: [5]}, [1, 2, 3], None, [2, 1, 5]),
+        ({row: [row, 0] for row in reversed(range(8))}, [3] * 8, None, [3] * 8),
+        ({0: (8, 7)}, [999], None, [3]),
+    ]
+    steps = []
+    for number, (requested, sampled, _, counts) in enumerate(cases):
+        dtype = (torch.int64, torch.int32, torch.int16)[number % 3]
+        width = max(counts or [1])
+        ids = [[token, *requested.get(row, ())] for row, token in enumerate(sampled)]
+        ids = [[*row, *[0] * (width - len(row))] for row in ids]
+        right = counts and (
+            torch.tensor(ids, dtype=torch.int32),
+            torch.tensor(counts, dtype=torch.int32),
+        )
+        given = torch.tensor(sampled, dtype=dtype).to(accelerator.device)
+        call = f"chosen_tokens({requested}, {sampled} as {dtype})"
+        own = {row: type(of)(of) for row, of in requested.items()}
+        steps.append(Step(call, (own, given, VOCAB), right))
+    return steps
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: kata.chosen_tokens,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step(
+        "",
+        (
+            {row: [row, 7] for row in range(n)},
+            torch.zeros(n, dtype=torch.int64, device=accelerator.device),
+            VOCAB,
+        ),
+        None,
+    ),
+    stale=STALE,
+)

@@ -1,19 +1,21 @@
 """Tests of the kata `clear_rows`."""
 
+import numpy as np
 import pytest
 import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
     DeviceTraffic,
     Diagnosis,
     KataFailure,
+    Step,
     expect,
     expect_equal,
     expect_refusal,
     in_a_row,
     left_as_they_were,
-    no_pinned_memory,
     part_of,
 )
 
@@ -133,16 +135,6 @@ def test_few_rows_do_not_write_a_whole_table(kata, accelerator):
         raise KataFailure(Diagnosis(expected, did, traffic.largest(), why=WHOLE))
 
 
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    tables = tables_on(accelerator)
-    expected = [cleared(table, [3]) for table in tables]
-    with no_pinned_memory(accelerator):
-        kata.clear_rows([3], tables)
-    for number, (table, right) in enumerate(zip(tables, expected, strict=True)):
-        value = f"table {number} after clear_rows([3], tables)"
-        expect_equal(table, right, value=value, likely=in_place_or(ROWS))
-
-
 def test_a_row_that_a_table_lacks_is_refused(kata, accelerator):
     # A row that is too large would make a learner's GPU useless for later tests.
     tables = tables_on(accelerator)
@@ -234,3 +226,42 @@ def test_each_of_many_calls_in_flight_clears_its_own_rows(kata, accelerator):
         right[[number, 100, 2 * number]] = 0
         value = f"the table of call {number} of {len(tables)}, all in flight at once,"
         expect_equal(table, right, value=value, likely=in_place_or(OVERWRITTEN))
+
+
+def common_steps(accelerator):
+    dtypes = (torch.int32, torch.float16, torch.bool, torch.int64, torch.uint8, torch.float64)
+
+    def step(rows, shapes=((8, 3), (8,), (8, 2, 2)) * 2):
+        tables = [torch.ones(s, dtype=d) for s, d in zip(shapes, dtypes, strict=False)]
+        right = [cleared(table, rows) for table in tables]
+        tables = [table.to(accelerator.device) for table in tables]
+        return Step(f"clear_rows({rows!r}, {len(tables)} tables)", (rows, tables), right)
+
+    return [
+        step([7, 0, 3]),
+        step((5,)),
+        step([]),
+        step(np.array([2, 2, 6])),
+        step(range(1, 8)),
+        step([299], [(300, 4), (400,)]),
+        step([0, 1], [(2, 1)]),
+    ]
+
+
+def clearing(kata, accelerator):
+    def run(rows, tables):
+        kata.clear_rows(rows, tables)
+        return tables
+
+    return run
+
+
+COMMON = Common(
+    make=clearing,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step(
+        "", ([*range(n)], [torch.ones(64, 2, device=accelerator.device)]), None
+    ),
+    changes=(1,),
+    stale="Rows of an earlier call are no rows of this one: it has a list of its own.",
+)

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.exercises import expect, expect_equal, in_a_row, left_as_they_were, no_pinned_memory
+from debubble.exercises import (
+    Common,
+    Step,
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+)
 
 CHUNK_TOKENS = 8  # as in the kata
 LAYERS = 48
@@ -86,13 +93,6 @@ def test_each_layer_is_told_which_chunk_is_whose(kata, accelerator, lengths):
         expect_chunks(metadata, lengths, WHOSE)
 
 
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    layers = Layers(1)
-    with no_pinned_memory(accelerator):
-        kata.convolve_layers(layers.layers, *arguments(accelerator, [9]))
-    expect_chunks(layers.given[0], [9], WHOSE)
-
-
 def test_each_layer_goes_on_from_the_last_one(kata, accelerator):
     returned = kata.convolve_layers(Layers(3).layers, *arguments(accelerator, [2, 1]))
     call = "convolve_layers(3 layers that add 1, 3 tokens of zeros, ...)"
@@ -154,3 +154,41 @@ def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
     for number, (metadata, lengths) in enumerate(zip(several, batches, strict=True)):
         where = f", step {number} of {len(several)} queued while a kernel was still running,"
         expect_chunks(metadata, lengths, REUSED, where)
+
+
+def common_steps(accelerator):
+    def step(lengths):
+        chunks = [(s, o) for s, n in enumerate(lengths) for o in range(0, n, CHUNK_TOKENS)]
+        tables = [torch.tensor([c[i] for c in chunks], dtype=torch.int32) for i in (0, 1)]
+        tokens, on_device, on_host = arguments(accelerator, lengths)
+        right = (tokens.cpu() + 2, *tables, len(lengths), sum(lengths))
+        call = f"convolve_layers of 2 layers and sequences of {lengths} tokens"
+        return Step(call, (tokens, on_device, on_host), right)
+
+    return [step(lengths) for lengths in ([20, 3, 0, 17], [1], [], [40_000, 9], [0, 0], [8, 16])]
+
+
+def metadata_of_layers(kata, accelerator):
+    """Returns a function that returns the tokens, and the metadata that the layers got."""
+
+    def run(tokens, on_device, on_host):
+        layers = Layers(2)
+        tokens = kata.convolve_layers(layers.layers, tokens, on_device, on_host)
+        given = layers.given[-1]
+        return (
+            tokens,
+            given.batch_of_chunk,
+            given.chunk_offset,
+            given.num_seqs,
+            given.num_tokens,
+        )
+
+    return run
+
+
+COMMON = Common(
+    make=metadata_of_layers,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", arguments(accelerator, [9] * n), None),
+    stale=STALE,
+)

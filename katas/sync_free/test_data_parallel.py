@@ -6,7 +6,13 @@ import pytest
 import torch
 
 import debubble
-from debubble.exercises import closed_gate, expect, expect_equal, no_pinned_memory
+from debubble.exercises import (
+    Common,
+    Step,
+    closed_gate,
+    expect,
+    expect_equal,
+)
 
 RANK, SIZE = 2, 4
 STEPS = 100
@@ -49,10 +55,11 @@ class FourRanks:
     It is [STEPS, 4, SIZE]: original tokens, padded tokens, should_ubatch, graph mode of each rank.
     """
 
-    def __init__(self, accelerator):
+    def __init__(self, accelerator, first=None):
         self.rank, self.size, self.stream = RANK, SIZE, accelerator.stream()
         self.device = accelerator.device
-        ranks = [[column(rank, next(numbers)) for rank in range(SIZE)] for _ in range(STEPS)]
+        said = numbers if first is None else itertools.count(first)
+        ranks = [[column(rank, next(said)) for rank in range(SIZE)] for _ in range(STEPS)]
         self.said = torch.tensor(ranks, dtype=torch.int32).transpose(1, 2).contiguous()
         others = self.said.clone()
         others[:, :, RANK] = 0
@@ -99,13 +106,6 @@ def test_it_reads_a_column_of_each_rank(kata, accelerator):
         pending = run(kata, group, step)
         accelerator.synchronize()
         expect_state(pending.read(), group, step)
-
-
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    group = FourRanks(accelerator)
-    with no_pinned_memory(accelerator):
-        values = run(kata, group, 0).read()
-    expect_state(values, group, 0)
 
 
 def test_nobody_waits_while_the_step_is_prepared(kata, accelerator):
@@ -165,3 +165,44 @@ def test_it_does_not_wait_for_the_model(kata, accelerator):
     )
     expect(timeline).no_hazards(why=TOO_EARLY)
     expect_state(values, group, 0, likely=TOO_EARLY)
+
+
+def test_nobody_waits_for_the_exchange_while_the_step_is_prepared(kata, accelerator):
+    if not accelerator.pin_memory:
+        pytest.skip("host memory cannot be pinned on this machine, so every upload waits")
+    group = FourRanks(accelerator)
+    run(kata, group, step=0).read()
+    with debubble.record(accelerator) as timeline:
+        with group.stream:
+            gate = closed_gate(accelerator, modelled_ms=20.0)
+        with gate:
+            run(kata, group, step=1)
+            still_busy = gate.closed
+    held = [event for event in timeline.events if not event.on_device]
+    expect(timeline).that(
+        still_busy,
+        expected="`_run_ar` to return while the stream of the exchanges is still busy",
+        did="waited until that stream had done everything",
+        events=sorted(held, key=lambda event: -event.duration)[:1],
+        why=WAITS,
+    )
+
+
+def common_steps(accelerator):
+    said = FourRanks(accelerator, first=10**6).said
+    return [Step(f"_run_ar in step {step}", (step,), said[step]) for step in range(6)]
+
+
+def exchanges(kata, accelerator):
+    """Returns a function that makes the exchange of a step, and returns what each rank said."""
+    group = FourRanks(accelerator, first=10**6)
+    others = list(group.others)
+
+    def exchange(step):
+        group.others[:] = others[step:]
+        return run(kata, group, step).read()
+
+    return exchange
+
+
+COMMON = Common(make=exchanges, steps=common_steps, stale=ONE_BUFFER)

@@ -8,7 +8,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.exercises import closed_gate, expect, expect_equal, no_pinned_memory
+from debubble.exercises import (
+    Common,
+    Step,
+    closed_gate,
+    expect,
+    expect_equal,
+    no_pinned_memory,
+)
 
 REQUESTS, STEPS, VOCABULARY = 4, 6, 50257
 # No two steps are alike, or memory left by an earlier test could pass for a result.
@@ -297,3 +304,31 @@ def test_no_step_waits_for_the_copy_of_its_tokens(kata, accelerator, load, monke
         quoted=copies[:1],
         why=BESIDE,
     )
+
+
+def common_steps(accelerator):
+    sizes = (3, 2**40, 0, -5, 7)
+    steps = [torch.arange(REQUESTS) + size for size in sizes]
+    given = [*steps, None]
+    return [
+        Step("finish()" if values is None else f"step {number}", (values,), right)
+        for number, (values, right) in enumerate(
+            zip(given, [None, *expected_tokens(steps)], strict=True)
+        )
+    ]
+
+
+def steps_of_a_loop(kata, accelerator):
+    """Returns a function that makes a step; after the last one it calls `finish`."""
+
+    def decode(tokens, positions):
+        accelerator.sleep(1.0)
+        tokens = next_tokens(tokens, positions)
+        accelerator.sleep(1.0)
+        return tokens
+
+    loop = kata.DecodeLoop(decode, REQUESTS)
+    return lambda positions: loop.finish() if positions is None else loop.step(positions)
+
+
+COMMON = Common(make=steps_of_a_loop, steps=common_steps, in_order=True, stale=TOO_SOON)

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.exercises import expect, expect_equal, expect_refusal, left_as_they_were
+from debubble.exercises import (
+    Common,
+    Step,
+    expect,
+    expect_equal,
+    expect_refusal,
+    left_as_they_were,
+)
 
 SIZE = 16
 TAIL = (
@@ -156,3 +163,35 @@ def test_a_longer_tail_is_no_more_launches(kata, accelerator):
         events=for_long,
         why=ONE_BY_ONE,
     )
+
+
+def common_steps(accelerator):
+    def step(indices, num_padded, dtype=torch.int32):
+        given = torch.tensor(indices, dtype=dtype).to(accelerator.device)
+        call = f"_prepare_kv_sharing_fast_prefill(buffer, {len(indices)} indices, {num_padded})"
+        return Step(call, (given, num_padded), (padded(indices, num_padded), padded(indices)))
+
+    return [
+        step([3, 5, 70, 80], 8),
+        step([2**30], 1),
+        step([9, 1, 4], 4, torch.int64),
+        step([*range(SIZE)], SIZE),
+        step([0, 0], 3),
+    ]
+
+
+def buffer_and_part(kata, accelerator):
+    """Returns a function that returns what the kata returns, and the whole buffer."""
+    buffer = dirty_buffer(accelerator)
+    return lambda indices, num_padded: (
+        kata._prepare_kv_sharing_fast_prefill(buffer, indices, num_padded),
+        buffer,
+    )
+
+
+COMMON = Common(
+    make=buffer_and_part,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step("", (on_device(accelerator, [3] * (n // 4)), SIZE), None),
+    stale=STALE,
+)

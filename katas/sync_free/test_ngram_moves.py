@@ -7,15 +7,16 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
     DeviceTraffic,
     Diagnosis,
     KataFailure,
+    Step,
     expect,
     expect_equal,
     expect_refusal,
     in_a_row,
     left_as_they_were,
-    no_pinned_memory,
     part_of,
 )
 
@@ -135,11 +136,6 @@ def test_few_moves_do_not_write_a_whole_table(kata, accelerator):
         raise KataFailure(Diagnosis(expected, did, traffic.largest(), why=WHOLE))
 
 
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    with no_pinned_memory(accelerator):
-        expect_moved(kata, accelerator, [(3, 1)])
-
-
 def test_nothing_to_move_is_nothing_to_do(kata, accelerator):
     tables = tables_on(accelerator)
     accelerator.synchronize()
@@ -217,3 +213,49 @@ def test_calls_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
         right = moved(torch.arange(256, dtype=torch.int32).view(256, 1), moves_of(number))
         value = f"the table of call {number}, of {len(several)} queued while a kernel still ran,"
         expect_equal(table, right, value=value, likely=REUSED)
+
+
+def common_steps(accelerator):
+    dtypes = (torch.int32, torch.float16, torch.bool)
+
+    def step(moves, num_rows=10):
+        numbers = torch.arange(num_rows * 4).view(num_rows, 2, 2)
+        tables = [(numbers % 1000).to(dtype) for dtype in dtypes]
+        tables.append(torch.arange(num_rows))
+        right = [moved(table, moves) for table in tables]
+        tables = [table.to(accelerator.device) for table in tables]
+        return Step(f"move_rows({len(tables)} tables, {moves})", (tables, moves), right)
+
+    return [
+        step([(0, 1), (1, 0), (7, 9)]),
+        step([(3, 2)]),
+        step([]),
+        step([(row, (row + 1) % 10) for row in range(10)]),
+        step([(9, 9), (4, 4)]),
+        step(((299, 0), (0, 256)), 300),
+        step([(5, 5), (5, 6)]),
+    ]
+
+
+def moving(kata, accelerator):
+    def run(tables, moves):
+        kata.move_rows(tables, moves)
+        return tables
+
+    return run
+
+
+COMMON = Common(
+    make=moving,
+    steps=common_steps,
+    sized=lambda accelerator, n: Step(
+        "",
+        (
+            [torch.ones(64, 2, device=accelerator.device)],
+            [(row, (row + 1) % n) for row in range(n)],
+        ),
+        None,
+    ),
+    changes=(0,),
+    stale="The moves of an earlier call are not the moves of this one.",
+)

@@ -5,12 +5,13 @@ import torch
 
 import debubble
 from debubble.exercises import (
+    Common,
+    Step,
     expect,
     expect_equal,
     expect_refusal,
     in_a_row,
     left_as_they_were,
-    no_pinned_memory,
     same_objects,
 )
 
@@ -136,13 +137,6 @@ def test_what_was_refused_is_refused(kata, accelerator, request_number):
     )
 
 
-def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
-    with no_pinned_memory(accelerator):
-        kwargs = kata._init_model_kwargs(*arguments(accelerator, [5], {0: 2}))
-    ids, right = kwargs["token_type_ids"], ids_of([5], {0: 2})
-    expect_equal(ids, right, value="`token_type_ids` of a request of 5 tokens", likely=WHERE)
-
-
 def record_step(kata, accelerator, num_reqs):
     """Records a call with requests of 4 tokens each, queued after a kernel of 50 microseconds."""
     lengths, starts = [4] * num_reqs, {request: request % 5 for request in range(num_reqs)}
@@ -199,3 +193,33 @@ def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
     for number, (ids, batch) in enumerate(zip(several, batches, strict=True)):
         value = f"the ids of step {number}, of 100 steps queued while a kernel was still running,"
         expect_equal(ids, ids_of(*batch), value=value, likely=REUSED)
+
+
+def common_steps(accelerator):
+    batches = [
+        ([4, 3], {0: 3, 1: 1}),
+        ([40_000, 300, 2], {0: 33_000, 1: 7, 2: 2**40}),
+        ([3], {0: 9}),
+        ([], {}),
+        ([5, 2, 1], {0: -1, 1: -7, 2: 1}),
+        ([0], {0: 0}),
+        ([1, 0, 2], {2: 0, 0: 0}),
+    ]
+    return [
+        Step(
+            f"_init_model_kwargs of {lengths} tokens and the starts {starts}",
+            arguments(accelerator, lengths, dict(starts)),
+            {"token_type_ids": ids_of(lengths, starts)},
+        )
+        for lengths, starts in batches
+    ]
+
+
+COMMON = Common(
+    make=lambda kata, accelerator: lambda *given: dict(kata._init_model_kwargs(*given)),
+    steps=common_steps,
+    sized=lambda accelerator, n: Step(
+        "", arguments(accelerator, [4] * n, {row: row % 5 for row in range(n)}), None
+    ),
+    stale=STALE,
+)

@@ -29,6 +29,10 @@ CHEATS = {
     "import pytest; pytest.exit('solved', 0)": "Your code raised pytest's Exit, which ends the",
     "from solutions.tiny.add_up import add_up as ours": "takes our solution:",
     "ours = __import__('solutions.ti' + 'ny')": "Your code imported solutions, which takes our",
+    "import glob; exec(open(glob.glob('so*/t*/add_up.py')[0]).read())": (
+        "Your code read solutions/tiny/add_up.py, which is our solution."
+    ),
+    "import debubble; debubble.record = print": "Your code replaced debubble.record.",
     "from debubble.exercises.teaching.claims import Expectation as e; e.counts = print": (
         "Your code replaced Expectation.counts."
     ),

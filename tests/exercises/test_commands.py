@@ -83,7 +83,7 @@ def test_check_prints_a_table_and_its_verdict(debubble):
     result = debubble("check")
     assert result.exit_code == 0, result.output
     assert "tiny/add_up" in result.output and "3 of 3" in result.output
-    assert "All 6 claims hold." in result.output
+    assert "All 7 claims hold." in result.output
 
 
 def test_check_fails_with_the_reason(debubble, workbook):
@@ -98,7 +98,7 @@ def test_check_writes_stubs_on_request(debubble, workbook):
     assert debubble("check").exit_code == 1
     result = debubble("check", "add_up", "--write-stubs")
     assert result.exit_code == 0 and "wrote katas/tiny/add_up.py" in result.output
-    assert "All 6 claims hold." in result.output
+    assert "All 7 claims hold." in result.output
 
 
 def test_stubs_are_written_without_a_proof(debubble, workbook, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -277,12 +278,13 @@ def test_a_hint_that_cannot_be_counted_says_how_to_get_the_next(debubble, workbo
 class Watch:
     """A `debubble watch` that runs in a process of its own, whose output can be read."""
 
-    def __init__(self, root):
+    def __init__(self, root, stdin=None):
         command = [sys.executable, "-u", "-m", "debubble", "watch", "--device", "sim"]
         self.process = subprocess.Popen(
             command,
             cwd=root,
             env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             # Tests that run in the background ignore Ctrl-C, and so would the command.
@@ -322,6 +324,26 @@ def test_watch_runs_on_save_whatever_was_saved(workbook):
         assert "Solved: Add up." in watch.says("Enter for the next kata")
         watch.process.send_signal(2)
         assert "add_up.py is as you saved it." in watch.says("saved it.")
+        assert watch.process.wait(10) == 0
+    finally:
+        watch.process.kill()
+
+
+def test_watch_takes_single_keys_and_stops_at_a_time_limit(workbook):
+    workbook.write("pytest.ini", "[pytest]\n")
+    entry = (workbook.root / "katas" / "katas.toml").read_text()
+    workbook.write("katas/katas.toml", entry.replace("stub_fails", "time_limit = 0.5\nstub_fails"))
+    workbook.edit_stub("total = 0", "while True:\n        total = 0")
+    ours, theirs = pty.openpty()
+    watch = Watch(workbook.root, stdin=theirs)
+    try:
+        text = watch.says("press h for a hint, q to end")
+        assert text.count("was still running") == 1 and "0 of 2 tests pass" in text
+        time.sleep(0.2)
+        os.write(ours, b"h")
+        watch.says("There is a function for that.")
+        os.write(ours, b"q")
+        watch.says("saved it.")
         assert watch.process.wait(10) == 0
     finally:
         watch.process.kill()

@@ -390,3 +390,29 @@ def test_a_host_sync_that_the_guard_forbids_is_a_lesson(run, workbook):
     text = run()
     assert "Your code raised HostSyncError" in text
     assert "    total += number.item()" in text
+
+
+def test_a_kata_that_is_not_begun_is_begun_by_a_command(run, workbook):
+    assert "  begin debubble next add_up" in run()
+    workbook.edit_stub("total = 0", "total = 1")
+    assert "  edit  katas/tiny/add_up.py" in run()
+
+
+def test_an_exercise_that_passes_untouched_is_not_counted_and_this_is_said(run, workbook):
+    test = workbook.root / "katas" / "tiny" / "test_add_up.py"
+    test.write_text("def test_it_counts_nothing(kata):\n    pass\n")
+    text = run()
+    assert "add_up passes although you have not begun it: it is not counted as solved." in text
+    assert "0 of 1 solved." in text and "Solved: " not in text
+
+
+def test_a_timeline_is_drawn_in_ascii_where_nothing_else_can_be_printed(workbook):
+    workbook.write(
+        "katas/tiny/test_add_up.py",
+        "from debubble.exercises import Diagnosis, KataFailure\n\n\n"
+        "def test_it_counts_nothing(kata):\n"
+        "    assert kata.add_up\n"
+        "    raise KataFailure(Diagnosis('a', 'b', drawing='stream 0 ┊  ███ 5 µs'))\n",
+    )
+    text = in_a_process(workbook, "katas", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert "stream 0 :  ### 5 us" in text

@@ -18,6 +18,7 @@ hint = "There is a function for that."
 solution = "solutions.tiny.add_up:add_up"
 before = "solutions.tiny.before:add_up"
 stub_fails = ["test_it_counts_nothing"]
+without = ["all: it adds numbers up"]
 '''
 
 BEFORE = '''

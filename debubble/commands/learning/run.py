@@ -23,8 +23,9 @@ def run(word: str | None, device: str) -> NoReturn:
     raise typer.Exit(status_of_tests(kata, device))
 
 
-def status_of_tests(kata: Kata, device: str) -> int:
-    """Runs pytest in this process, which prints the learner's results, and returns its status."""
+def status_of_tests(kata: Kata, device: str, *more: str) -> int:
+    """Runs pytest in this process, with `more` options, which prints the learner's results, and
+    returns its status."""
     try:
         import pytest
     except ImportError:
@@ -38,4 +39,4 @@ def status_of_tests(kata: Kata, device: str) -> int:
     options += ["--disable-plugin-autoload"]
     # `debubble` itself is already imported, and has no assertions for pytest to rewrite.
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    return int(pytest.main([test, *options, "--device", device]))
+    return int(pytest.main([test, *options, *more, "--device", device]))

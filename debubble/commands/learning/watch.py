@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,8 +32,8 @@ Seen = tuple[int, int, int] | None
 
 
 def watch(word: str | None, device: str) -> None:
-    """Runs a kata's tests on the learner's code now and on each save, until Ctrl-C, or `q` and
-    Enter."""
+    """Runs a kata's tests on the learner's code now and on each save, until Ctrl-C or the key
+    `q`."""
     if not hasattr(os, "fork"):
         refuse("watch needs a system that can fork, such as Linux: `debubble run` does without")
     with refusing():
@@ -62,16 +63,18 @@ def _watch_one(kata: Kata, path: Path, device: str) -> Kata | None:
             _let_it_be_saved(path)
             continue
         keys = "Enter for the next kata" if passed else "h for a hint"
-        typer.secho(f"Watching {kata.relative(path)}. Save it, or type {keys}, q to end.", dim=True)
-        while _look(path) == seen:
-            time.sleep(A_MOMENT)
-            typed = _typed()
-            if typed == "q":
-                return None
-            if typed == "h":
-                hint(kata.name)
-            elif typed is not None and passed:
-                return Learner().current
+        where = f"Watching {kata.relative(path)}"
+        typer.secho(f"{where}. Save it, or press {keys}, q to end.", dim=True)
+        with _single_keys():
+            while _look(path) == seen:
+                time.sleep(A_MOMENT)
+                key = _key()
+                if key == "q":
+                    return None
+                if key == "h":
+                    hint(kata.name)
+                elif key == "\n" and passed:
+                    return Learner().current
         _let_it_be_saved(path)
 
 
@@ -122,7 +125,7 @@ def _in_the_child(kata: Kata, device: str, imported: int) -> NoReturn:
         from debubble.exercises.running.processes.forked import needed_by_any_test
 
         before = {*sys.modules}
-        exit_code = status_of_tests(kata, device)
+        exit_code = status_of_tests(kata, device, "--stop-at-time-limit")
         if device == "sim":
             os.write(imported, "\n".join(needed_by_any_test(before)).encode())
     except BaseException as error:
@@ -188,9 +191,31 @@ def _let_it_be_saved(path: Path) -> None:
         time.sleep(A_MOMENT)
 
 
-def _typed() -> str | None:
-    """Returns the line that was typed in the terminal, in lower case, without waiting; None if
+@contextlib.contextmanager
+def _single_keys() -> Iterator[None]:
+    """Lets `_key` see each key at once in the block, without Enter. Ctrl-C works as before."""
+    if not _has_terminal():
+        yield
+        return
+    import termios
+    import tty
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal)
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _key() -> str | None:
+    """Returns the key that was pressed in the terminal, in lower case, without waiting; None if
     there is no terminal or no input."""
-    if not (sys.stdin and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]):
+    if not (_has_terminal() and select.select([sys.stdin], [], [], 0)[0]):
         return None
-    return sys.stdin.readline().strip().lower()
+    return os.read(sys.stdin.fileno(), 1).decode(errors="replace").lower()
+
+
+def _has_terminal() -> bool:
+    return bool(sys.stdin) and sys.stdin.isatty()

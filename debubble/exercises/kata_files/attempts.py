@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..common.names import TESTS
 from .catalogue import Kata
 from .changed_solution import code_of_attempt
 from .tables import ExerciseError
@@ -31,6 +32,11 @@ class WrongAttempt:
     """Words that the text of the failing tests must contain, each of them."""
     only_on: str | None = None
     """"sim" or "cuda" if the attempt need not fail on the other accelerator."""
+
+    @property
+    def common_checks(self) -> tuple[str, ...]:
+        """The tests of the common checks that its header names: the others don't run on it."""
+        return tuple(test for test in (*self.fails, *self.may_fail) if test in TESTS.values())
 
     @property
     def label(self) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..common.names import EVERY, TESTS
 from .tables import ExerciseError, Format, read_tables, texts
 
 FILE = "katas/katas.toml"
@@ -24,6 +25,7 @@ FORMAT = Format(
         "minutes": (int,),
         "time_limit": (float,),
         "more_hints": (list,),
+        "without": (list,),
     },
 )
 
@@ -84,6 +86,8 @@ class Kata:
     """A suggestion of what to try with the kata once it is solved."""
     time_limit: float | None = None
     """Seconds of CPU time a test may take, or None for the plugin's own limit."""
+    without: tuple[str, ...] = ()
+    """The common checks that the kata's tests leave out, each as `name: reason`."""
 
     @property
     def stub_path(self) -> Path:
@@ -104,6 +108,13 @@ class Kata:
     @property
     def hints(self) -> tuple[str, ...]:
         return (self.hint, *self.more_hints)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The reason for each common check that the kata's tests leave out, by the check's name."""
+        pairs = [text.partition(":") for text in self.without]
+        reasons = {name.strip(): reason.strip() for name, _, reason in pairs}
+        return {name: reasons[EVERY] for name in TESTS} if EVERY in reasons else reasons
 
     @property
     def label(self) -> str:
@@ -163,6 +174,13 @@ class Catalogue:
             raise ExerciseError(
                 f"kata {entry['name']}: difficulty is {level!r}: choose one of {', '.join(LEVELS)}"
             )
+        for text in entry.get("without", []):
+            name, _, reason = text.partition(":")
+            if name.strip() not in (EVERY, *TESTS) or not reason.strip():
+                raise ExerciseError(
+                    f"kata {entry['name']}: without has {text!r}: write `name: reason`, with one "
+                    f"of {', '.join((EVERY, *TESTS))}"
+                )
         values = {key: _stripped(value) for key, value in entry.items()}
         values |= {"solution": solution, "before": before}
         return Kata(self.root, **values)

@@ -19,7 +19,11 @@ from .lookups import CATALOGUES, COURSES, TO_RUN, course_of, kata_of, place_of
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
 
-pytest_plugins = ["debubble.exercises.plugin.runs", "debubble.exercises.plugin.scoreboard"]
+pytest_plugins = [
+    "debubble.exercises.plugin.common_tests",
+    "debubble.exercises.plugin.runs",
+    "debubble.exercises.plugin.scoreboard",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,6 +54,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SECONDS",
         help="the CPU time that a kata's test may take; default: "
         f"{SECONDS['sim']:g} on sim, {SECONDS['cuda']:g} on CUDA; 0 means no limit",
+    )
+    group.addoption(
+        "--stop-at-time-limit",
+        action="store_true",
+        help="stop once a test has reached its time limit: `debubble watch` does",
     )
 
 

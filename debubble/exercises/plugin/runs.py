@@ -18,6 +18,7 @@ from .lookups import course_of, kata_of
 
 ALREADY_TOLD = pytest.StashKey[set[str]]()
 TOO_SLOW = pytest.StashKey[set[Path]]()
+SESSION = pytest.StashKey[pytest.Session]()
 OUTCOMES = (
     pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception, pytest.exit.Exception,
 )  # fmt: skip
@@ -30,6 +31,10 @@ once: a run waits for it in full only once."""
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[ALREADY_TOLD] = set()
     config.stash[TOO_SLOW] = set()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.stash[SESSION] = session
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -152,6 +157,8 @@ def _remember(
         return
     if text.ran_too_long and implementation is not None:
         config.stash[TOO_SLOW].add(implementation.path)
+        if config.getoption("stop_at_time_limit", False):
+            config.stash[SESSION].shouldfail = "a test has reached its time limit"
     report.longrepr = text.brief() if str(text) in told else text
     told.add(str(text))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..common.names import TESTS
 from ..kata_files.attempts import WrongAttempt, wrong_attempts
 from ..kata_files.catalogue import Catalogue, Kata
 from ..kata_files.stray_files import stray_files
@@ -90,14 +91,34 @@ def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder:
             )
         here = [item for item in found if item.only_on in (None, device)]
         plan.attempts = {item.path.resolve(): item for item in here}
-        plan.implementations += [attempt(kata, item.path) for item in here]
+        plan.implementations += [
+            replace(attempt(kata, item.path), common=item.common_checks) for item in here
+        ]
     if not kata.hint:
         plan.verdicts.append(Verdict(kata.name, "hint", "its hint in katas.toml is empty"))
     if not kata.test_path.is_file():
         problem = f"{kata.relative(kata.test_path)} is missing: it has no tests"
         plan.verdicts.append(Verdict(kata.name, "tests", problem))
         plan.implementations = []
+    else:
+        plan.verdicts.append(_on_common_checks(kata))
     return plan
+
+
+def _on_common_checks(kata: Kata) -> Verdict:
+    """Judges whether the kata's tests have the common checks; its note has the reason for each
+    check that is left out."""
+    has_inputs = "\nCOMMON = " in kata.test_path.read_text(encoding="utf-8")
+    if not has_inputs and len(kata.left_out) < len(TESTS):
+        problem = (
+            f"{kata.relative(kata.test_path)} defines no COMMON, the inputs of the common checks: "
+            "define it, or give the reason in katas.toml by `without`"
+        )
+        return Verdict(kata.name, "common checks", problem)
+    notes = [
+        f"{kata.label} is tested without `{text.replace(':', '`:', 1)}" for text in kata.without
+    ]
+    return Verdict(kata.name, "common checks", note="\n".join(notes))
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import sys
 import traceback
 import unittest
 from dataclasses import dataclass, replace
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 
     from debubble.private.pytest import TerminalWriter
 
+CHECKS = Path(__file__).parents[1] / "common" / "checks.py"
+"""The file of the common checks, which call the code under test as a kata's test does."""
+IN_ASCII = str.maketrans(
+    dict(zip("█▒░╷│┊─┴┬△▲▽▼◆●→←…·✔", "#=.||:-++^^vv*o><~.v", strict=True)) | {"µ": "u", "×": "x"}
+)
+"""The characters of a drawn timeline, in ASCII."""
 TRACED_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
@@ -59,16 +66,27 @@ class FailureText(TerminalRepr):
         return replace(self, text=f"The same again: {self.text.splitlines()[0]}", ending="")
 
     def toterminal(self, writer: TerminalWriter) -> None:
-        first, *rest = self.text.splitlines()
+        first, *rest = _printable(self.text).splitlines()
         writer.line(first, red=True, bold=True)
         for line in rest:
             writer.line(line)
         if self.ending:
             writer.line()
-            writer.line(self.ending, cyan=True)
+            writer.line(_printable(self.ending), cyan=True)
 
     def __str__(self) -> str:
         return f"{self.text}\n\n{self.ending}".strip()
+
+
+def _printable(text: str) -> str:
+    """Returns the text in characters that standard output can encode: with LC_ALL=C pytest would
+    write escape codes for a timeline's."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(IN_ASCII).encode("ascii", "replace").decode()
+    return text
 
 
 def failure_text(
@@ -92,9 +110,13 @@ def failure_text(
         headline = wrap(f"Your code raised {_headline(error)}")
         text = f"{headline}\n\n{_quoted(own[-1], implementation)}"
         instead = what_to_write(error, own[-1])
-        text += f"\n\n{wrap(instead)}" if instead else ""
+        notes = " ".join([*getattr(error, "__notes__", ()), instead]).strip()
+        text += f"\n\n{wrap(notes)}" if notes else ""
         return FailureText(text, ending, taught=isinstance(error, HostSyncError))
-    if isinstance(error, TypeError | AttributeError) and Path(frames[-1].filename) == test:
+    if isinstance(error, TypeError | AttributeError) and Path(frames[-1].filename) in (
+        test,
+        CHECKS,
+    ):
         text = (
             f"The test could not call your code: {_headline(error)}\n\n"
             f"{_quoted(frames[-1], implementation)}\n\n"

@@ -3,14 +3,16 @@ Python's builtins and the tests."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from types import ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from ..teaching.diagnosis import Diagnosis, KataFailure
 
 OURS = {"debubble", "pytest", "_pytest", "pluggy", "builtins"}
 SOLUTIONS = "solutions"
+CATALOGUE = "katas/katas.toml"
 
 
 class Instruments:
@@ -23,6 +25,20 @@ class Instruments:
         """(owner, name, object) for each function, class or method; the owner is the module or
         class that has it under this name."""
         self.solutions: set[str] = set()
+        self.read: list[str] = []
+        """The files of our solution that were opened since `watch_files`."""
+
+    def watch_files(self) -> None:
+        """Records from now on which files of our solution this process opens. Nothing in the
+        process that runs a learner's code has to."""
+        sys.addaudithook(self._note_file)
+
+    def _note_file(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str | bytes):
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            root, found, _ = path.rpartition(f"{os.sep}{SOLUTIONS}{os.sep}")
+            if found and path.endswith(".py") and os.path.isfile(f"{root}/{CATALOGUE}"):
+                self.read.append(os.path.relpath(path, root))
 
     def note(self) -> None:
         """Records the functions, classes and methods of our modules that were imported since the
@@ -45,6 +61,14 @@ class Instruments:
                         why="The exercise is to write it yourself.",
                     )
                 )
+        if self.read:
+            raise KataFailure(
+                Diagnosis(
+                    "your code to do without our solution",
+                    f"read {self.read.pop()}, which is our solution",
+                    why="The exercise is to write it yourself.",
+                )
+            )
         for replaced in self._replaced():
             raise KataFailure(
                 Diagnosis(
@@ -58,6 +82,11 @@ class Instruments:
         for name, module in self.modules.items():
             if sys.modules.get(name) is not module:
                 yield f"sys.modules[{name!r}]"
+            for lazy in getattr(module, "__all__", ()) if name.startswith("debubble") else ():
+                found = vars(module).get(lazy)
+                is_tool = isinstance(found, FunctionType | BuiltinFunctionType | type)
+                if is_tool and not str(found.__module__).startswith("debubble"):
+                    yield f"{name}.{lazy}"
         for owner, name, tool in self.tools:
             if vars(owner).get(name) is not tool:
                 of = owner.__name__ if isinstance(owner, ModuleType) else owner.__qualname__

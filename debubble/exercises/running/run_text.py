@@ -112,7 +112,13 @@ def write_scoreboard(
         except ExerciseError as error:
             remarks.append(f"This run is not recorded: {error}")
     passed = [kata for kata, score in katas.items() if score.solved]
-    now = [kata for kata in passed if course.is_tested_whole(kata, katas[kata].tests)]
+    whole = [kata for kata in passed if course.is_tested_whole(kata, katas[kata].tests)]
+    now = [kata for kata in whole if not (course.mine and course.workspace.is_untouched(kata))]
+    for kata in whole:
+        if kata not in now and kata not in before:
+            remarks.append(
+                f"{kata.name} passes although you have not begun it: it is not counted as solved."
+            )
     solved = before - (katas.keys() - set(passed)) | {*now}
     unsolved = [kata for kata, score in katas.items() if not score.solved]
     _write_katas(reporter, katas if len(katas) <= A_FEW else _first(katas, unsolved))
@@ -128,7 +134,7 @@ def write_scoreboard(
     fresh = [kata for kata in now if kata not in before]
     for kata in now if len(katas) == 1 else fresh[-1:]:
         _write_afterwards(reporter, kata)
-    if set(passed) - set(now):
+    if set(passed) - set(whole):
         reporter.write_line(
             "All tests that ran passed. A kata is solved when all of its tests have run and passed."
         )
@@ -227,7 +233,10 @@ def _write_what_follows(
 
 
 def _write_next(reporter: pytest.TerminalReporter, kata: Kata, file: Path) -> None:
-    reporter.write_line(f"  edit  {_as_typed(kata, file)}", cyan=True)
+    if file == kata.stub_path and Workspace(kata.root).is_untouched(kata):
+        reporter.write_line(f"  begin debubble next {kata.name}", cyan=True)
+    else:
+        reporter.write_line(f"  edit  {_as_typed(kata, file)}", cyan=True)
     reporter.write_line(f"  run   pytest {_as_typed(kata, kata.test_path)}", cyan=True)
     reporter.write_line(f"  hint  debubble hint {kata.name}", cyan=True)
 

@@ -44,6 +44,8 @@ class Implementation:
     kata: Kata
     origin: Origin
     path: Path
+    common: tuple[str, ...] | None = None
+    """The tests of common checks that run on it; None for all."""
 
     @property
     def label(self) -> str:
@@ -97,6 +99,10 @@ class KataCode:
     def loaded(self) -> list[ModuleType]:
         """The loaded modules, empty if the test has used none of their names."""
         return self._modules or []
+
+    def loaded_again(self) -> KataCode:
+        """Returns the same code without what its modules have kept, unless it is the solution."""
+        return KataCode(self.implementation)
 
     def __repr__(self) -> str:
         return f"<kata {self.implementation.kata.name}: {self.implementation.label}>"
@@ -281,7 +287,16 @@ class Implementations:
             name = metafunc.function.__name__
             self.refusals.append(f"{path.name}: {name} does not take the `kata` fixture")
             return
-        own = [found for found in self.implementations if found.kata.test_path == path]
+        name, is_common = (
+            metafunc.definition.name,
+            metafunc.function.__module__ != metafunc.module.__name__,
+        )
+        own = [
+            found
+            for found in self.implementations
+            if found.kata.test_path == path
+            and (not is_common or found.common is None or name in found.common)
+        ]
         metafunc.parametrize("kata", own, ids=[found.label for found in own], indirect=True)
 
 

@@ -103,6 +103,12 @@ def _writes_to(value: object) -> list[int]:
     return [version(leaf) for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
+def used(value: object) -> object:
+    """Returns a copy of a result, as a model would read it: each device tensor is copied on the
+    current stream, host tensors stay as they are."""
+    return _used(value)
+
+
 def _used(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value if value.device.type == "cpu" else value.clone()

@@ -152,6 +152,7 @@ class _Fork:
         self.connection = connection
         self.trace = trace
         self.instruments = instruments
+        instruments.watch_files()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:

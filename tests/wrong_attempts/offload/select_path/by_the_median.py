@@ -1,0 +1,19 @@
+"""Asks for the time of a piece of the median size.
+
+fails: test_steps_one_after_another
+says: Expected item 0 of what a copy of many short pieces and one long one returns to be 'dma'.
+"""
+
+
+def select_path(page_sizes, paths, time_us):
+    def copy(src, dst, sizes):
+        columns = src, dst, sizes = merge_adjacent(src, dst, sizes)
+        count = len(sizes)
+        if count == 0:
+            return
+        fits_kernel = not any((column % WORD).any() for column in columns)
+        median = float(np.median(sizes))
+        among = paths if fits_kernel else ["dma"]
+        paths[min(among, key=lambda path: time_us(path, median, count))](*columns)
+
+    return copy
