@@ -13,7 +13,7 @@ HEADING = re.compile(
 )
 TAG = re.compile(r"<[^>]*>")
 BOLD = re.compile(r"<strong>([^<]{2,40})</strong>")
-PULL_REQUEST = re.compile(r"((?:pull request|PR)s? )#(\d{4,6})", re.IGNORECASE)
+PULL_REQUEST = re.compile(r"((?:pull request|PR|vLLM)s?\s)#(\d{4,6})", re.IGNORECASE)
 MARKUP = re.compile(r"(<[^>]*>)")
 UNLINKED = re.compile(r"<(/?)(?:a|pre|script|style|svg|option)\b")
 """A tag of an element in whose text no link may lie."""

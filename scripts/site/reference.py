@@ -13,6 +13,8 @@ from .page import Page
 
 SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine", "models")
 
+PULL_REQUEST = re.compile(r"^#(?=\d)", re.MULTILINE)
+
 
 def pages() -> list[Page]:
     return [page_of("debubble"), *(page_of(f"solutions.{system}") for system in SYSTEMS)]
@@ -70,9 +72,10 @@ def signature(value: object) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """Returns a docstring's paragraphs as markdown; indented paragraphs stay as they are, and `<`
-    is escaped."""
+    """Returns a docstring's paragraphs as markdown; indented paragraphs stay as they are, `<` is
+    escaped, and a line that begins with the number of a pull request is no heading."""
     paragraphs = []
+    text = PULL_REQUEST.sub(r"\\#", text)
     for paragraph in text.split("\n\n"):
         code = all(line.startswith("    ") for line in paragraph.splitlines())
         paragraphs.append(paragraph if code else re.sub(r"<(?=\w)", "&lt;", paragraph))

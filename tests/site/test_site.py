@@ -373,6 +373,12 @@ def test_the_reference_has_each_public_name(site):
         assert re.search(rf"<h[23][^>]*>{re.escape(name)}\s*<", words), name
 
 
+def test_the_number_of_a_pull_request_is_no_heading():
+    from scripts.site.reference import as_markdown
+
+    assert as_markdown("A queue (vLLM\n#42212).") == "A queue (vLLM\n\\#42212)."
+
+
 def test_no_page_and_what_it_loads_is_large(whole_site):
     pages = {path: sent(path) for path in whole_site.rglob("*.html")}
     assert {path.stem for path in (ROOT / "tests/chapters").glob("*.ipynb")} < {
