@@ -265,10 +265,11 @@ def calibrate(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(metavar="PART", help="Measure only this part: cost, or another calibration."),
+        typer.Option(metavar="PART", help="Measure only this part: cost, kernels, or another."),
     ] = None,
 ) -> None:
-    """Measure this GPU: the cost model that sim is modelled on, then all other calibrations."""
+    """Measure this GPU: the cost model and kernels that sim is modelled on, then what other
+    calibrations there are."""
     from .commands.calibrate import calibrate
 
     calibrate(output, only)

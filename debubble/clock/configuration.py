@@ -24,6 +24,21 @@ ALONG_A_DIMENSION = {
     *("sort", "topk", "argsort", "multinomial"),
 }
 """Operators whose time depends on the length of what they reduce, sort or scan."""
+AFTER_A_NUMBER = {"topk", "multinomial", "norm", "linalg_vector_norm"}
+"""Those whose first argument after the tensor is a number and no dimension."""
+IS_CAUSAL = {
+    "_scaled_dot_product_flash_attention": 4,
+    "_scaled_dot_product_efficient_attention": 6,
+    "_scaled_dot_product_cudnn_attention": 6,
+    "_scaled_dot_product_flash_attention_backward": 11,
+    "_scaled_dot_product_efficient_attention_backward": 11,
+    "_scaled_dot_product_cudnn_attention_backward": 14,
+}
+"""The position of `is_causal` in the operators that CUDA has for attention."""
+RECURRENT = {"lstm": "lstm", "gru": "gru", "_cudnn_rnn": "", "_cudnn_rnn_backward": ""}
+LSTM = 2
+"""The number of an LSTM among cuDNN's recurrent layers."""
+CUDNN_MODE = {"_cudnn_rnn": 6, "_cudnn_rnn_backward": 10}
 
 
 class Shaped(Protocol):
@@ -64,7 +79,9 @@ def configuration(
     if base in ("convolution", "convolution_backward"):
         return _convolution(base, dtype, args, results)
     if "scaled_dot_product" in base:
-        return _attention(name.endswith("backward"), dtype, inputs, args)
+        return _attention(base, name.endswith("backward"), dtype, inputs, args)
+    if base in RECURRENT:
+        return _recurrent(base, name.endswith("backward"), dtype, inputs, args)
     if base.startswith("_foreach") or base.startswith("_fused_ad"):
         return _lists(base, overload, dtype, args[0])
     if "batch_norm" in base or "group_norm" in base:
@@ -123,17 +140,38 @@ def _convolution(base: str, dtype: str, args: Sequence, results: Sequence[Shaped
 
 
 def _attention(
-    is_backward: bool, dtype: str, inputs: list[Shaped], args: Sequence
+    called: str, is_backward: bool, dtype: str, inputs: list[Shaped], args: Sequence
 ) -> Configuration | None:
     four = [tensor for tensor in inputs if len(tensor.shape) == 4]
     if len(four) < 2:
         return None
-    query, key = four[1:3] if is_backward and len(four) >= 5 else four[:2]
-    causal = "causal" if any(value is True for value in args) else "all"
+    query, key = four[1:3] if is_backward and called in IS_CAUSAL else four[:2]
+    if called in IS_CAUSAL:
+        is_causal = any(value is True for value in args[IS_CAUSAL[called] :][:1])
+    else:
+        is_causal = any(value is True for value in args)
+    way = "causal" if is_causal else "all"
     base = "attention_backward" if is_backward else "attention"
     batch, heads, length, width = query.shape
-    kinds = [f"{base} {dtype} {causal}", f"{base} {dtype}", base]
+    kinds = [f"{base} {dtype} {way}", f"{base} {dtype}", base]
     return Configuration(kinds, (batch * heads, length, key.shape[2], width), (1, 1, 1, 1))
+
+
+def _recurrent(
+    called: str, is_backward: bool, dtype: str, inputs: list[Shaped], args: Sequence
+) -> Configuration | None:
+    """Describes an LSTM or GRU by steps, batch, width of the input, width of the state, and number
+    of layers and directions."""
+    three = [tensor for tensor in inputs if len(tensor.shape) == 3]
+    if len(three) < 2:
+        return None
+    kind = RECURRENT[called] or ("lstm" if args[CUDNN_MODE[called]] == LSTM else "gru")
+    base = f"{kind}_backward" if is_backward else kind
+    first, (layers, batch, state) = three[0], three[1].shape
+    width = first.shape[-1]
+    steps = count(first) // max(1, batch * width)
+    kinds = [f"{base} {dtype}", base, "recurrent_backward" if is_backward else "recurrent"]
+    return Configuration(kinds, (steps, batch, width, state, layers), (1,) * 5)
 
 
 CHUNK = 65536
@@ -151,7 +189,10 @@ def _along_a_dimension(
     base: str, dtype: str, inputs: list[Shaped], args: Sequence
 ) -> Configuration:
     shape = tuple(inputs[0].shape)
-    chosen = next((value for value in args[1:] if _is_dimensions(value)), None)
+    others = args[2:] if base in AFTER_A_NUMBER else args[1:]
+    chosen = next((value for value in others if _is_dimensions(value)), None)
+    if chosen is None and base in ("topk", "multinomial", "sort", "argsort"):
+        chosen = -1
     if base in NORMALISATIONS and chosen is not None:
         chosen = list(range(len(shape) - len(chosen), len(shape)))
     layout = _layout(inputs, together=True)

@@ -13,22 +13,24 @@ from .. import accelerator
 from ..accelerator import Accelerator
 from ..assets import ASSETS, CALIBRATIONS, slug
 from ..clock.cost import VARIABLE
+from ..clock.kernel_table import FOLDER
 from .refusal import refuse
 from .registered import registered
 
 GROUP = "debubble.calibrations"
 """Entry points of further measurements, each a callable (accelerator, console) -> None that prints
 and stores its result."""
-COST = "cost"
+COST, KERNELS = "cost", "kernels"
 
 
 def calibrate(output: Path | None = None, only: str | None = None) -> None:
-    """Measures the cost model into `output`, then all of GROUP; or only the part called `only`.
-    Without `output` the file lies beside the shipped ones in a checkout, and otherwise in the
-    current folder. If a part of GROUP fails, the other parts still run, and the exit status is
-    1."""
-    others = {name: point for name, point in registered(GROUP).items() if name != COST}
-    parts = _parts(only, [COST, *others])
+    """Measures the cost model into `output`, the kernels of operators, and then all of GROUP; or
+    only the part called `only`. Without `output` the files lie beside the shipped ones in a
+    checkout, and otherwise in the current folder. If a part of GROUP fails, the other parts still
+    run, and the exit status is 1."""
+    ours = (COST, KERNELS)
+    others = {name: point for name, point in registered(GROUP).items() if name not in ours}
+    parts = _parts(only, [*ours, *others])
     if output is not None and COST not in parts:
         refuse(f"--output names the file of the cost model, and only {only!r} is to be measured")
     try:
@@ -38,7 +40,9 @@ def calibrate(output: Path | None = None, only: str | None = None) -> None:
     console = Console()
     if COST in parts:
         measure_cost(gpu, console, output)
-    done = [_measure(others[name], gpu, console) for name in parts if name != COST]
+    if KERNELS in parts:
+        measure_kernels(gpu, console)
+    done = [_measure(others[name], gpu, console) for name in parts if name not in ours]
     if not all(done):
         raise typer.Exit(1)
 
@@ -74,6 +78,21 @@ def measure_cost(gpu: Accelerator, console: Console, output: Path | None) -> Non
     console.print(f"written to {path}", soft_wrap=True)
     if path.parent != CALIBRATIONS:
         console.print(f"sim uses it with {VARIABLE}={path}", soft_wrap=True)
+
+
+def measure_kernels(gpu: Accelerator, console: Console) -> None:
+    """Measures the kernels of operators on `gpu`, in about 100 seconds, and adds them to the GPU's
+    table. Writes nothing until all of them are measured."""
+    from .calibration.operators.measuring import measure, memory_bandwidth, write
+
+    rows = []
+    with console.status("measuring kernels") as status:
+        for some in measure(gpu.device):
+            rows += some
+            status.update(f"measured {len(rows):,} kernels")
+    path = (FOLDER if ASSETS.is_dir() else Path.cwd()) / f"{slug(gpu.description)}.json"
+    count = write(path, gpu.description, memory_bandwidth(gpu.device), rows)
+    console.print(f"{len(rows):,} calls were measured: {path} has {count:,}", soft_wrap=True)
 
 
 def _measure(point: EntryPoint, gpu: Accelerator, console: Console) -> bool:

@@ -6,15 +6,20 @@ from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import debubble
 from debubble.assets import slug
 from debubble.cli import app
+from debubble.clock.configuration import Configuration
 from debubble.clock.cost import CALIBRATIONS, CostModel
 from debubble.commands import calibrate as command
 from debubble.commands import registered as registered_module
 from debubble.commands.calibration import calibration
+from debubble.commands.calibration.operators import along, measuring, networks, pointwise
+from debubble.commands.calibration.operators.draw import Draw
+from debubble.commands.calibration.operators.marked import calls_of
 from debubble.commands.calibration.pieces import SIZES, cliff
 from debubble.commands.registered import registered
 
@@ -33,12 +38,20 @@ CONSTANTS = {
 }
 
 
+def row(*sizes, kind="add 2 float32 dense", us):
+    sizes = sizes or (1024, 1024, 32)
+    return measuring.Row(Configuration([kind, "add"], sizes, (1, 1, 0.5)), us, 1)
+
+
 @pytest.fixture
-def gpu(monkeypatch):
+def gpu(monkeypatch, tmp_path):
     """Returns a made-up GPU. Its calibration measures the shipped constants."""
-    fake = SimpleNamespace(description="Fake GPU", has_copy_batch=True)
+    fake = SimpleNamespace(description="Fake GPU", has_copy_batch=True, device="fake")
     monkeypatch.setattr(command, "accelerator", lambda name: fake)
     monkeypatch.setattr(calibration, "calibrate", lambda gpu: iter(CONSTANTS.items()))
+    monkeypatch.setattr(command, "FOLDER", tmp_path / "kernels")
+    monkeypatch.setattr(measuring, "measure", lambda device: iter([[row(us=2.0)]]))
+    monkeypatch.setattr(measuring, "memory_bandwidth", lambda device: 3e6)
     return fake
 
 
@@ -107,11 +120,42 @@ def test_one_part_alone(run, parts, file):
 
 
 @pytest.mark.usefixtures("gpu")
+def test_kernels_are_added_to_the_table_of_the_gpu(run, tmp_path):
+    for _ in range(2):
+        result = run("--only", "kernels")
+        assert result.exit_code == 0, result.output
+        assert "1 calls were measured" in result.output
+    table = json.loads((tmp_path / "kernels/fake-gpu.json").read_text())
+    (of_kind,) = table["kinds"].values()
+    assert of_kind["measured"] == [[1024, 1024, 32, 2.0]]
+    assert table["gpu"] == "Fake GPU" and table["memory_bandwidth"] == 3e6
+
+
+def test_a_measurement_replaces_that_of_the_same_call_alone():
+    known = measuring.merged({}, [row(8, 8, 1, us=1.0), row(16, 16, 1, us=2.0)])
+    kinds = measuring.merged(known, [row(16, 16, 1, us=3.0), row(us=4.0, kind="mul")])
+    assert kinds["add 2 float32 dense"]["measured"] == [[8, 8, 1, 1.0], [16, 16, 1, 3.0]]
+    assert kinds["mul"]["measured"] == [[1024, 1024, 32, 4.0]]
+
+
+@pytest.mark.filterwarnings("ignore:var_mean")
+def test_every_case_that_is_measured_is_a_call_that_pytorch_takes(monkeypatch):
+    size = Draw.size
+    monkeypatch.setattr(
+        Draw, "size", lambda draw, low, high, *more: size(draw, low, max(low, min(high, 32)), *more)
+    )
+    draw = Draw(torch.device("cpu"), seed=0)
+    for group in (pointwise, along, networks):
+        for case in group.cases():
+            case.make(draw)()
+
+
+@pytest.mark.usefixtures("gpu")
 def test_an_unknown_part_is_answered_with_the_known_ones(run, parts):
     parts(swap="fake_parts:swap")
     result = run("--only", "swaps")
     assert result.exit_code == 2 and not result.stdout
-    assert result.stderr == "calibration 'swaps' is unknown: choose one of cost, swap\n"
+    assert result.stderr == "calibration 'swaps' is unknown: choose one of cost, kernels, swap\n"
 
 
 @pytest.mark.usefixtures("gpu")
@@ -210,3 +254,12 @@ def test_the_cliff_is_found_in_noise(kib):
 def test_on_a_gpu_every_constant_of_a_cost_model_is_measured():
     gpu = debubble.accelerator("cuda")
     assert dict(calibration.calibrate(gpu)).keys() == CONSTANTS.keys()
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_kernels_belong_to_the_operator_that_launches_them():
+    x = torch.randn(64, 64, device="cuda", requires_grad=True)
+    one, two = calls_of([lambda: torch.softmax(x, -1).sum().backward(), lambda: x.detach() + 1])
+    assert [call.name for call in two if call.work] == ["add.Tensor"]
+    names = [call.name for call in one if call.work]
+    assert names[:2] == ["_softmax", "sum"] and "_softmax_backward_data" in names
