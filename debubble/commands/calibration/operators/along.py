@@ -101,8 +101,8 @@ def _cross_entropy(draw: Draw) -> Run:
 def _regression(draw: Draw) -> Run:
     x = draw.floats(*draw.shape(LARGEST)).requires_grad_()
     y = torch.randn_like(x)
-    loss = draw.one_of((F.mse_loss, F.smooth_l1_loss, F.l1_loss, F.huber_loss))
-    return lambda: loss(x, y).backward()
+    name = draw.one_of(("mse_loss", "smooth_l1_loss", "l1_loss", "huber_loss"))
+    return lambda: getattr(F, name)(x, y).backward()
 
 
 def _binary(draw: Draw) -> Run:

@@ -80,7 +80,10 @@ def calls_of(runs: Iterable[Callable[[], object]]) -> list[list[Call]]:
     groups = list(_groups(_work(profiled)))
     if len(groups) != len(marks.called):
         raise RuntimeError(f"the profiler saw {len(groups)} of {len(marks.called)} calls")
-    calls = [Call(*called, work) for called, work in zip(marks.called, groups, strict=True)]
+    calls = [
+        Call(name, described, work)
+        for (name, described), work in zip(marks.called, groups, strict=True)
+    ]
     return [calls[start:end] for start, end in pairwise([0, *ends])]
 
 

@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     configuration: Configuration
     microseconds: float
-    count: int
+    works: int
 
 
 def measure(device: torch.device, share: float = 1.0) -> Iterator[list[Row]]:

@@ -134,7 +134,7 @@ def _image(draw: Draw, channels: int) -> torch.Tensor:
 
 def _batch_norm(draw: Draw) -> Run:
     channels = draw.size(4, 512)
-    layer = nn.BatchNorm2d(channels).to(draw.device)
+    layer: nn.Module = nn.BatchNorm2d(channels).to(draw.device)
     x = _image(draw, channels)
     if draw.random.random() < 0.3:
         layer = nn.BatchNorm1d(channels).to(draw.device)

@@ -46,10 +46,14 @@ def _floats(draw: Draw) -> torch.Tensor:
     return draw.in_a_layout(draw.floats(*draw.shape(LARGEST), dtype=draw.dtype()))
 
 
+def _function(name: str) -> Callable[..., torch.Tensor]:
+    return getattr(torch if hasattr(torch, name) else F, name)
+
+
 def _unary(name: str) -> Callable[[Draw], Run]:
     def make(draw: Draw) -> Run:
         x = _floats(draw).abs()
-        return lambda: getattr(torch, name, getattr(F, name, None))(x)
+        return lambda: _function(name)(x)
 
     return make
 
@@ -74,7 +78,7 @@ def _in_place(name: str) -> Callable[[Draw], Run]:
 def _gradient(name: str) -> Callable[[Draw], Run]:
     def make(draw: Draw) -> Run:
         x = draw.floats(*draw.shape(LARGEST), dtype=draw.dtype()).abs_().requires_grad_()
-        function = getattr(torch, name, getattr(F, name, None))
+        function = _function(name)
         return lambda: (function(x, 0.5) if name == "clamp_min" else function(x)).sum().backward()
 
     return make
