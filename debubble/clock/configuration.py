@@ -25,7 +25,7 @@ ALONG_A_DIMENSION = {
 }
 """Operators whose time depends on the length of what they reduce, sort or scan."""
 AFTER_A_NUMBER = {"topk", "multinomial", "norm", "linalg_vector_norm"}
-"""Those whose first argument after the tensor is a number and no dimension."""
+"""Operators whose first argument after the tensor is a number and no dimension."""
 IS_CAUSAL = {
     "_scaled_dot_product_flash_attention": 4,
     "_scaled_dot_product_efficient_attention": 6,
