@@ -1,4 +1,4 @@
-"""Sim's device times beside an H100's, for steps of programs whose authors never saw sim.
+"""Sim's times beside an H100's, for steps of programs whose authors never saw sim.
 
 Kernels were measured one by one (`assets/calibration/kernels`). The programs in `steps/choosing`
 chose how times between them are found. Those in `steps/reporting` had no part in it: only they say
@@ -7,6 +7,9 @@ how wrong the result is.
     python -m tests.outside.accuracy                     # sim beside the stored times
     python -m tests.outside.accuracy --write             # ... into docs/accuracy.md
     python -m tests.outside.accuracy --measure FILE      # the times of this machine's GPU
+
+The last one also measures this host's constants and models the same steps with them, once with the
+host's Python as measured and once without: a host is compared with itself alone.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ import os
 import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +33,9 @@ import debubble
 from debubble.accelerator import Accelerator
 from debubble.assets import ASSETS
 from debubble.clock.cost import VARIABLE
+from debubble.commands.calibrate import calibrate
+from debubble.contract.host_times import VARIABLE as HOST
+from solutions.measure.benchmark import time_in_a_row
 
 HERE = Path(__file__).parent
 STEPS = HERE / "steps"
@@ -35,14 +44,21 @@ MEASURED = ASSETS / "accuracy/nvidia-h100-80gb-hbm3.json"
 PAGE = HERE.parents[1] / "docs/accuracy.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 WARM_UP = 3
+IN_A_ROW = 5
+"""The number of steps in a row."""
+ROUNDS = 9
+HERE_AS = ("modelled", "measured")
+"""The two ways of the host's Python on sim."""
 
 
 class Step(NamedTuple):
-    """The device's side of one step, without waits: microseconds, and the number of kernels, copies
-    and memsets."""
+    """One step: the microseconds of its device side without waits, the number of kernels, copies
+    and memsets, and the microseconds of a call from an idle device and of one of IN_A_ROW."""
 
     device_us: float
     events: int
+    call_us: float | None = None
+    row_us: float | None = None
 
 
 class Row(NamedTuple):
@@ -70,10 +86,32 @@ def step_of(which: str, program: str, accelerator: Accelerator) -> Step:
     step = module.make(accelerator.device)
     for _ in range(1 if accelerator.modelled else WARM_UP):
         step()
+    rounds = 1 if accelerator.modelled else ROUNDS
     with debubble.record(accelerator) as timeline:
         step()
     work = [event for event in timeline.events if event.on_device]
-    return Step(round(sum(event.duration for event in work), 1), len(work))
+    device_us = round(sum(event.duration for event in work), 1)
+    call_us = statistics.median(_call_us(accelerator, step) for _ in range(rounds))
+    rows = (time_in_a_row(accelerator, partial(_times, step), IN_A_ROW) for _ in range(rounds))
+    return Step(device_us, len(work), round(call_us, 1), round(statistics.median(rows), 1))
+
+
+def _times(step: Callable[[], object]) -> None:
+    for _ in range(IN_A_ROW):
+        step()
+
+
+def _call_us(accelerator: Accelerator, step: Callable[[], object]) -> float:
+    """Returns the microseconds until a call of the step returns, which begins with an idle device:
+    the host's time, and what it waits for."""
+    if accelerator.modelled:
+        with debubble.record(accelerator) as timeline:
+            step()
+        return max(event.end for event in timeline.events if not event.on_device)
+    accelerator.synchronize()
+    started = time.perf_counter()
+    step()
+    return (time.perf_counter() - started) * 1e6
 
 
 def measured_steps() -> dict[str, dict[str, Step]]:
@@ -83,20 +121,39 @@ def measured_steps() -> dict[str, dict[str, Step]]:
 
 def rows(which: str) -> list[Row]:
     """Runs a set on sim, modelled on the GPU of MEASURED, in a process of its own."""
+    modelled = modelled_steps(which, MEASURED.stem)
+    return [
+        Row(program, measured, Step(*modelled[program]))
+        for program, measured in measured_steps()[which].items()
+    ]
+
+
+def modelled_steps(which: str, calibration: str, host: str = "modelled") -> dict[str, list[float]]:
+    """Returns sim's steps of a set with this calibration, from a process of its own."""
+    chosen = {VARIABLE: calibration, HOST: host, "OMP_NUM_THREADS": "1"}
     run = subprocess.run(
         [sys.executable, "-m", "tests.outside.accuracy", "--model", which],
         cwd=HERE.parents[1],
-        env=os.environ | {VARIABLE: MEASURED.stem, "OMP_NUM_THREADS": "1"},
+        env=os.environ | chosen,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         timeout=600,
     )
-    modelled = json.loads(run.stdout)
-    return [
-        Row(program, measured, Step(*modelled[program]))
-        for program, measured in measured_steps()[which].items()
-    ]
+    return json.loads(run.stdout)
+
+
+def here(path: Path) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """Returns sim's steps with this host's constants, which are measured now, for both ways of the
+    host's Python and both sets. `path` is where the constants may lie meanwhile."""
+    calibrate(output=path, only="cost")
+    try:
+        return {
+            host: {which: modelled_steps(which, str(path), host) for which in SETS}
+            for host in HERE_AS
+        }
+    finally:
+        path.unlink()
 
 
 def median(found: list[Row]) -> float:
@@ -134,6 +191,26 @@ def tables() -> str:
     return text
 
 
+def on_its_host(stored: dict, which: str, column: str) -> str:
+    """Returns a table of one column of Step beside sim's with that host's own constants."""
+    at = Step._fields.index(column)
+    ways = [stored["here"][host][which] for host in HERE_AS]
+    text = "| step | H100, µs | sim, Python measured | error | sim by default | error |\n"
+    text += "| --- | ---: | ---: | ---: | ---: | ---: |\n"
+    errors: list[list[float]] = [[], []]
+    for program, step in stored["steps"][which].items():
+        cells = [f"{step[at]:,.0f}"]
+        for way, found in zip(reversed(ways), errors, strict=True):
+            found.append(way[program][at] / step[at] - 1)
+            cells += [f"{way[program][at]:,.0f}", f"{found[-1]:+.1%}"]
+        text += f"| {program} | {' | '.join(cells)} |\n"
+    usual, default = (statistics.median(map(abs, found)) for found in errors)
+    return text + (
+        f"\nThe median of the absolute error is {usual:.1%} with the host's Python measured, and "
+        f"{default:.1%} by default.\n\n"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
@@ -145,9 +222,11 @@ def main() -> None:
         steps = {
             which: {name: step_of(which, name, gpu) for name in names(which)} for which in SETS
         }
-        about = {"gpu": gpu.description, "torch": torch.__version__}
+        stored = {"gpu": gpu.description, "torch": torch.__version__, "steps": steps}
         arguments.measure.parent.mkdir(parents=True, exist_ok=True)
-        arguments.measure.write_text(json.dumps({**about, "steps": steps}, indent=1) + "\n")
+        if not gpu.modelled:
+            stored["here"] = here(arguments.measure.with_suffix(".constants.json"))
+        arguments.measure.write_text(json.dumps(stored, indent=1) + "\n")
         return
     if arguments.model:
         sim = debubble.accelerator("sim")
@@ -158,6 +237,14 @@ def main() -> None:
         )
         return
     text = tables()
+    stored = json.loads(MEASURED.read_text())
+    if "here" in stored:
+        for column, title in (
+            ("call_us", "A call"),
+            ("row_us", f"One of {IN_A_ROW} steps in a row"),
+        ):
+            text += f"### {title}, the reporting set, with the constants of that host\n"
+            text += on_its_host(stored, "reporting", column)
     print(text)
     if arguments.write:
         page = PAGE.read_text(encoding="utf-8")
