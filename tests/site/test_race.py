@@ -10,6 +10,7 @@ import pytest
 from tests.browser.chromium import chromium, need
 
 from .hostile import addresses
+from .test_site import files_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -156,8 +157,9 @@ TRY_ALL = """(ends) => ends.map((end) => {
 
 
 def test_the_first_page_is_small(site):
-    sizes = [path.stat().st_size for path in (site / "index.html", *(site / "static").iterdir())]
-    assert sum(sizes) <= MOST_BYTES
+    files = files_of(site / "index.html")
+    assert {path.name for path in files} >= {"index.html", "site.js", "race.js", "site.css"}
+    assert sum(path.stat().st_size for path in files) <= MOST_BYTES
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 900), ("light", 400)])

@@ -389,7 +389,10 @@ def test_no_page_and_what_it_loads_is_large(whole_site):
 
 def sent(page: Path) -> int:
     """Returns the gzipped bytes of a page and of the files that it loads."""
-    words = page.read_text()
-    loaded = re.findall(r'(?:src|href)="([^":]*static/[^"]*)"', words)
-    files = [page, *(page.parent / name for name in loaded)]
-    return sum(len(gzip.compress(path.read_bytes())) for path in files)
+    return sum(len(gzip.compress(path.read_bytes())) for path in files_of(page))
+
+
+def files_of(page: Path) -> list[Path]:
+    """Returns the paths of a page and of the files that it loads."""
+    loaded = re.findall(r'(?:src|href)="([^":]*static/[^"]*)"', page.read_text())
+    return [page, *(page.parent / name for name in loaded)]
