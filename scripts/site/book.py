@@ -18,6 +18,8 @@ MARKUP = re.compile(r"(<[^>]*>)")
 UNLINKED = re.compile(r"<(/?)(?:a|pre|script|style|svg|option)\b")
 """A tag of an element in whose text no link may lie."""
 OF_VLLM = "https://github.com/vllm-project/vllm/pull"
+SUMMARY = re.compile(r"<summary>.*?</summary>", re.DOTALL)
+LINK_TAGS = re.compile(r'\s*<a class="anchor".*?</a>|</?a\b[^>]*>')
 SECTIONS = "<!-- sections -->"
 DEFINED = re.compile(r"(<tr>\s*)<td>([^<]+)</td>")
 
@@ -51,6 +53,11 @@ def slug(words: str) -> str:
     """Returns a heading's id as GitHub makes it, so that links into our documents lead there."""
     kept = re.sub(r"&\w+;|[^\w\s-]", "", words.strip().lower())
     return re.sub(r"\s", "-", kept) or "section"
+
+
+def with_plain_summaries(html: str) -> str:
+    """Returns the page without links in the lines that open folded parts: a click there opens."""
+    return SUMMARY.sub(lambda match: LINK_TAGS.sub("", match[0]), html)
 
 
 def listed(sections: list[Section]) -> str:

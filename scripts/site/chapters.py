@@ -15,6 +15,8 @@ from .page import Page
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUESTION = "Predict: "
+MORE = "more"
+FOLDED = "jp-MarkdownHeadingCollapsed"
 SUMMARY = "Your predictions against what happened"
 CHOICE = re.compile(r"^  \( \) (.*)$", re.MULTILINE)
 
@@ -33,6 +35,7 @@ def page_of(path: Path) -> Page:
     notebook = nbformat.read(path, as_version=4)
     title = "".join(notebook.cells[0].source).partition("\n")[0].removeprefix("# ")
     questions = mark_questions(notebook.cells)
+    mark_folds(notebook.cells)
     name = f"{path.stem}.html"
     return Page(name, title, notebook, f"chapters/{path.name}", {"questions": questions})
 
@@ -73,6 +76,35 @@ def mark_questions(cells: list[NotebookNode]) -> int:
         if words.startswith(SUMMARY):
             site["sums_up"] = True
     return asked
+
+
+def mark_folds(cells: list[NotebookNode]) -> None:
+    """Marks in the cells' metadata, for the template, where each folded part begins and ends. Its
+    heading moves from the first cell's source to the metadata. Raises ValueError for a question in
+    a folded part, because the rest of the chapter would lie behind it."""
+    for part in folds(cells):
+        first, last = part[0], part[-1]
+        heading, _, rest = first.source.partition("\n")
+        if any(cell.metadata.site.get("asks") for cell in part):
+            raise ValueError(f"{heading!r} is folded and asks a question: ask on the main path")
+        first.metadata.site["fold"], first.source = heading, rest.strip()
+        last.metadata.site["ends_fold"] = True
+
+
+def folds(cells: list[NotebookNode]) -> list[list[NotebookNode]]:
+    """Returns the cells of each folded part, its heading first. A collapsed heading begins a part,
+    which ends before the next one, or before the first cell without the tag `more`."""
+    parts: list[list[NotebookNode]] = []
+    is_inside = False
+    for cell in cells:
+        is_more = MORE in cell.metadata.get("tags", ())
+        begins = is_more and FOLDED in cell.metadata
+        is_inside = begins or (is_inside and is_more)
+        if begins:
+            parts.append([])
+        if is_inside:
+            parts[-1].append(cell)
+    return parts
 
 
 def words_of(cell: NotebookNode) -> str:

@@ -155,7 +155,8 @@ def finished(
     elif find("glossary.html") is not None:
         html = book.with_terms(html, known, f"{page.to_root}glossary.html")
     html = PICTURE.sub(rf"\1{page.to_root}static/pictures/\2", html)
-    return relinked(book.with_pull_requests(html), page, find, site)
+    html = relinked(book.with_pull_requests(html), page, find, site)
+    return book.with_plain_summaries(html)
 
 
 def finder(pages: Sequence[Page]) -> Callable[[str], Page | None]:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat import NotebookNode
 
 from tests.browser.chromium import chromium, need
+
+from .chapter import code, made_up_chapter, text
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -27,6 +30,8 @@ One.
 ## Twice
 Another.
 """
+FOLDED = "### If you want to know more: [a fold](00_made_up.ipynb) of **kernels**, and PR #38794"
+FOLD = "If you want to know more: a fold of kernels, and PR #38794"
 STATES = ["", "null", "[]", "3", '"x"', "{", '{"question-1": {"a": 1}}', '{"question-1": 7}']
 STATES += [
     json.dumps({"question-1": "<img src=x onerror=alert(1)>"}),
@@ -46,12 +51,9 @@ def site(tmp_path_factory):
         from scripts.site.files import write_static
         from scripts.site.page import Site, write_all
 
-        from .chapter import made_up_chapter
-
         made = tmp_path_factory.mktemp("chapters")
         nbformat.write(made_up_chapter(), made / "00_made_up.ipynb")
-        more = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(MORE)])
-        nbformat.write(more, made / "01_more.ipynb")
+        nbformat.write(chapter_with_folds(), made / "01_more.ipynb")
     of_chapters = [chapters.page_of(path) for path in sorted(made.glob("*.ipynb"))]
     folder = tmp_path_factory.mktemp("book")
     write_static(folder)
@@ -59,6 +61,29 @@ def site(tmp_path_factory):
     pages += [katas.index(ROOT, of_chapters), *katas.pages(ROOT)]
     write_all(pages, folder, Site(REPOSITORY, "https://example.org/book/"))
     return folder
+
+
+def chapter_with_folds() -> NotebookNode:
+    """Returns a chapter whose end is two folded parts, one after the other, and a last heading."""
+    cells = [
+        text(MORE),
+        folded(text(f"{FOLDED}\nIt begins at once."), begins=True),
+        folded(code("print(8)", stream="eight waits\n")),
+        folded(text("#### Deeper\nThe first fold ends with zanzibar.")),
+        folded(text("### If you want to know more: another"), begins=True),
+        folded(text("The second fold.")),
+        text("## After the folds\nThe main path goes on."),
+    ]
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+def folded(cell: NotebookNode, begins: bool = False) -> NotebookNode:
+    """Returns the cell with the tag of a folded part, and with a collapsed heading's mark if it
+    begins the part."""
+    cell.metadata["tags"] = ["more"]
+    if begins:
+        cell.metadata["jp-MarkdownHeadingCollapsed"] = True
+    return cell
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +115,7 @@ def opened(browser, site):
 def test_each_heading_has_an_id_of_its_own_and_a_link(opened):
     page = opened("01_more.html")
     ids = page.locator("main h2").evaluate_all("(all) => all.map((one) => one.id)")
-    assert ids == ["twice", "twice-1"]
+    assert ids == ["twice", "twice-1", "after-the-folds"]
     page.locator("#twice-1 .anchor").click()
     assert page.url.endswith("#twice-1")
 
@@ -99,7 +124,7 @@ def test_the_side_bar_has_the_pages_and_the_sections_of_this_one(opened):
     page = opened("01_more.html")
     bar = page.get_by_role("navigation", name="Pages of the book")
     assert bar.locator("[aria-current]").inner_text() == "01 · More"
-    assert bar.locator(".sections a").all_inner_texts() == ["Twice", "Twice"]
+    assert bar.locator(".sections a").all_inner_texts() == ["Twice", "Twice", "After the folds"]
     page.set_viewport_size({"width": 400, "height": 800})
     assert bar.is_hidden()
     page.get_by_role("button", name="Pages").click()
@@ -230,6 +255,93 @@ def test_print_hides_what_is_for_screens_and_cuts_no_code(opened):
     assert page.locator(".input").first.evaluate("(e) => getComputedStyle(e).whiteSpace") != "pre"
     code = page.locator(".input pre").first
     assert code.evaluate("(e) => getComputedStyle(e).whiteSpace") == "pre-wrap"
+
+
+def test_a_part_off_the_main_path_is_folded(opened):
+    page = opened("01_more.html")
+    first, second = (page.locator("details.more").nth(number) for number in (0, 1))
+    assert page.locator("details.more").count() == 2
+    assert first.locator("summary").inner_text().strip() == FOLD
+    assert page.get_by_text("The main path goes on.").is_visible()
+    inside = [page.get_by_text(words) for words in ("It begins at once.", "eight waits")]
+    assert not any(words.is_visible() for words in inside)
+    first.locator("summary").click(position={"x": 5, "y": 8})
+    assert all(words.is_visible() for words in inside)
+    assert second.get_by_text("The second fold.").is_hidden()
+
+
+@pytest.mark.parametrize(
+    "anchor", ["if-you-want-to-know-more-a-fold-of-kernels-and-pr-38794", "deeper"]
+)
+def test_a_link_into_a_folded_part_opens_it_each_time(opened, anchor):
+    page = opened(f"01_more.html#{anchor}")
+    fold, target = page.locator("details.more").first, page.locator(f"#{anchor}")
+    assert fold.get_attribute("open") is not None
+    assert is_in_view(target)
+    for _ in range(2):
+        fold.evaluate("(fold) => (fold.open = false)")
+        page.evaluate(FOLLOW, anchor)
+        fold.get_by_text("It begins at once.").wait_for()
+        assert is_in_view(target)
+    assert page.locator("details.more").nth(1).get_attribute("open") is None
+
+
+def is_in_view(locator) -> bool:
+    return 0 <= locator.bounding_box()["y"] < locator.page.viewport_size["height"]
+
+
+FOLLOW = """(anchor) => {
+  const link = document.createElement("a");
+  link.href = `#${anchor}`;
+  document.body.append(link);
+  link.click();
+  link.remove();
+}"""
+
+
+def test_a_broken_address_opens_nothing_and_breaks_nothing(opened):
+    assert opened("01_more.html#%E0%A4%A").locator("details.more[open]").count() == 0
+
+
+def test_the_search_opens_a_folded_part(opened):
+    page = opened("01_more.html")
+    page.keyboard.press("/")
+    page.keyboard.type("zanzibar")
+    page.locator("#search-results a").first.click()
+    page.locator("main").get_by_text("ends with zanzibar").wait_for()
+
+
+def test_print_opens_folded_parts_and_closes_them_after(opened):
+    page = opened("01_more.html")
+    words = page.get_by_text("The second fold.")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert words.is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert words.is_hidden()
+
+
+def test_folded_parts_print_without_scripts(browser, site):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{site.as_uri()}/01_more.html")
+    below = page.get_by_role("heading", name="After the folds")
+    before = below.bounding_box()["y"]
+    page.emulate_media(media="print")
+    assert page.get_by_text("The second fold.").is_visible()
+    assert below.bounding_box()["y"] > before
+    context.close()
+
+
+def test_a_question_in_a_folded_part_is_refused():
+    from scripts.site.chapters import mark_folds, mark_questions
+
+    asked = code(
+        "waits = predict('how many?')\nwaits", data=({"text/plain": "Predict: how many?"}, {})
+    )
+    cells = [folded(text(FOLDED), begins=True), folded(asked), text("## The rest")]
+    mark_questions(cells)
+    with pytest.raises(ValueError, match=r"a fold.* asks a question"):
+        mark_folds(cells)
 
 
 def test_each_page_of_a_kata_shows_its_function(site):

@@ -1,4 +1,4 @@
-// The keyboard, the menu of small screens, and print.
+// The keyboard and the menu of small screens.
 
 const EDITABLE = "input, textarea, select, [contenteditable], canvas, [role=slider]";
 
@@ -24,14 +24,4 @@ export function watchMenu() {
   const here = document.querySelector("#book [aria-current]");
   here?.scrollIntoView({ block: "nearest" });
   scrollTo(0, scrollY);
-}
-
-/** Paper has no folds. */
-export function openForPrint() {
-  let opened = [];
-  addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("main details:not([open])")];
-    for (const box of opened) box.open = true;
-  });
-  addEventListener("afterprint", () => opened.forEach((box) => (box.open = false)));
 }

@@ -1,5 +1,6 @@
 // A page of the site comes to life: its views as they come near, and its questions.
-import { openForPrint, watchKeys, watchMenu } from "./keys.js";
+import { openForLinks, openForPrint } from "./folds.js";
+import { watchKeys, watchMenu } from "./keys.js";
 import { watchQuestions } from "./questions.js";
 import { watchSearch } from "./search.js";
 import { watchTerms } from "./terms.js";
@@ -37,4 +38,5 @@ watchKeys();
 watchTerms();
 openForPrint();
 watchQuestions();
+openForLinks();
 for (const figure of document.querySelectorAll(".live")) near.observe(figure);
