@@ -9,14 +9,13 @@ from contextvars import ContextVar
 
 from . import regions
 from .backward_pass import learners_line
+from .recorded import FIRST
 from .regions import Region, Regions
 from .source_line import SourceLine
 
 Key = tuple[tuple[str, str], ...]
 """The key under which a compiled kernel is stored: what is special about each argument, by name.
 `(("n", "1"), ("x", "float32, at a multiple of 16 bytes"))` are two of them."""
-
-FIRST = "its first call"
 
 
 class UnexpectedCompile(RuntimeError):

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..contract.compiles import FIRST
-from ..contract.recorded import Also
+from ..contract.recorded import FIRST, Also
 from ..contract.source_line import SourceLine
 from ..timeline.data import TimelineData
 from ..timeline.event import HOST_LANE, Event

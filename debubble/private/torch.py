@@ -43,6 +43,8 @@ sparse_coo_tensor_with_dims_and_tensors = bind(
 to_copy = bind("torch:ops.aten._to_copy")
 to_sparse = bind("torch:ops.aten._to_sparse")
 
+device_sleep = bind("torch.cuda:_sleep")
+
 # The dispatcher, PyTorch's C++ module, and a device that is written in Python.
 core = bind("torch:_C")
 DeviceGuard = bind("torch._C:_acc.DeviceGuard")

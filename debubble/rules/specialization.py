@@ -53,13 +53,21 @@ def key_of(
     return tuple(parts + options)
 
 
-@lru_cache(maxsize=1024)
 def parameters_of(kernel: object) -> tuple[Parameter, ...]:
     """Returns the parameters of a Triton kernel, compiled or interpreted, in their order."""
     options = getattr(kernel, "kwargs", None) or vars(kernel)
     unspecialised = options.get("do_not_specialize") or ()
     unaligned = options.get("do_not_specialize_on_alignment") or ()
-    found = inspect.signature(_function(kernel)).parameters
+    return _parameters(function_of(kernel), (*unspecialised,), (*unaligned,))
+
+
+@lru_cache(maxsize=1024)
+def _parameters(
+    function: Callable[..., object],
+    unspecialised: tuple[str | int, ...],
+    unaligned: tuple[str | int, ...],
+) -> tuple[Parameter, ...]:
+    found = inspect.signature(function).parameters
     return tuple(
         Parameter(
             name,
@@ -72,7 +80,9 @@ def parameters_of(kernel: object) -> tuple[Parameter, ...]:
     )
 
 
-def _function(kernel: Any) -> Callable[..., object]:
+def function_of(kernel: Any) -> Callable[..., object]:
+    """Returns the Python function of a Triton kernel. A kernel that was compiled before sim
+    interprets it has no hash, and its function has."""
     function: Callable[..., object] = kernel.fn
     return function
 

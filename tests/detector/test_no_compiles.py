@@ -13,7 +13,7 @@ import torch
 import debubble
 from debubble import UnexpectedCompile
 from debubble.cuda.compilations import Compilations
-from debubble.rules.specialization import key_of, parameters_of
+from debubble.rules.specialization import key_of
 
 pytest.importorskip("triton")
 import triton
@@ -151,7 +151,6 @@ def test_sims_keys_differ_where_tritons_own_do(options):
         pass
 
     made = SimpleNamespace(fn=takes, kwargs=options)
-    parameters_of.cache_clear()
     values = [*VALUES, torch.ones(4), torch.ones(5)[1:], torch.ones(4).half()]
     ours = [key_of(Hashed(made), (value,), {}, torch.Tensor.data_ptr) for value in values]
     theirs = [native(backend, value, False, not options, True) for value in values]

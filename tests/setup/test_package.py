@@ -124,6 +124,9 @@ def test_the_wheel_is_the_instruments_and_the_calibrations(installed):
     assert found == {
         f"debubble/calibration/{path.relative_to(calibrations)}": path.read_bytes()
         for path in calibrations.rglob("*.json")
+    } | {
+        path.relative_to(ROOT).as_posix(): path.read_bytes()
+        for path in (ROOT / "debubble").rglob("*.json")
     }
 
 

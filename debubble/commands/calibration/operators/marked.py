@@ -13,11 +13,11 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from debubble.clock.configuration import Configuration, configuration, tensors_in
-from debubble.private.torch import TorchDispatchMode
+from debubble.private.torch import TorchDispatchMode, device_sleep
 from debubble.rules.composition import name_of
 
 MARKER = "spin_kernel"
-"""Part of the name of the kernel that `torch.cuda._sleep` launches."""
+"""Part of the name of the kernel that `device_sleep` launches."""
 ON_DEVICE = {"kernel", "gpu_memcpy", "gpu_memset"}
 
 
@@ -49,9 +49,9 @@ class _Marks(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        torch.cuda._sleep(0)
+        device_sleep(0)
         out = func(*args, **kwargs)
-        torch.cuda._sleep(0)
+        device_sleep(0)
         name = name_of(func)
         everything = (*args, *kwargs.values())
         self.called.append((name, _described(name, everything, list(tensors_in([out])))))
