@@ -9,7 +9,7 @@ Also = Literal["compile", "alloc", "host"]
 """Compilations, the driver's allocations of device and pinned memory, and the program's own
 Python."""
 FIRST = "its first call"
-"""What a compilation's event says that missed if no key of its kernel is known yet."""
+"""The word of a compilation event if no key of its kernel is known yet."""
 
 
 def checked_also(also: Iterable[str]) -> frozenset[Also]:
