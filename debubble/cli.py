@@ -314,12 +314,20 @@ def trace(
         Path | None,
         typer.Option(metavar="FILE", help="Of a trace: write the findings to FILE as JSON."),
     ] = None,
+    measured: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MS",
+            help="Of a trace: what a step takes without a profiler, for predictions.",
+            min=0,
+        ),
+    ] = None,
 ) -> None:
     """Print where a GPU waited in a saved timeline or in a trace of torch.profiler."""
     from .commands.torch_trace import Wanted
     from .commands.trace import trace
 
-    trace(file, perfetto, width, Wanted(step, baseline, allow, most_idle, gpu, json))
+    trace(file, perfetto, width, Wanted(step, baseline, allow, most_idle, gpu, json, measured))
 
 
 @app.command(rich_help_panel=LOOKING, context_settings={"allow_interspersed_args": False})

@@ -33,12 +33,15 @@ class Wanted:
     most_idle: float | None = None
     gpu: int | None = None
     json: Path | None = None
+    measured: float | None = None
+    """Milliseconds of a step without a profiler."""
 
 
 def report(file: Path, wanted: Wanted, width: int | None = None) -> None:
     """Prints what a trace says, and how it differs from the baseline. Exits with status 1 if it is
     worse than `wanted` allows. Raises TraceFileError for a file that can't be read."""
-    after = read(file, wanted)
+    measured = None if wanted.measured is None else wanted.measured * 1000
+    after = read(file, wanted, measured)
     before = read(wanted.baseline, wanted) if wanted.baseline else None
     console = Console(width=width, highlight=False)
     show(after, console)
@@ -54,11 +57,11 @@ def report(file: Path, wanted: Wanted, width: int | None = None) -> None:
         raise typer.Exit(WORSE)
 
 
-def read(file: Path, wanted: Wanted) -> Summary:
+def read(file: Path, wanted: Wanted, measured_us: float | None = None) -> Summary:
     from debubble.traces.reading import read_trace
 
     try:
-        return summarize(read_trace(file, wanted.gpu), wanted.step)
+        return summarize(read_trace(file, wanted.gpu), wanted.step, measured_us)
     except TraceFileError:
         raise
     except ValueError as error:
@@ -88,9 +91,9 @@ def show(summary: Summary, console: Console) -> None:
         causes = cause_rows(found)
         console.print(figures_first(("idle", "share", "cause"), causes, console.width, figures=2))
         console.print()
-        rows = place_rows(found)
-        headings = ("idle", "share", "times", "cause", "look at")
-        console.print(figures_first(headings, rows[:MOST_ROWS], console.width, figures=3))
+        rows = place_rows(summary)
+        headings = ("idle", "share", "times", "without it", "cause", "look at")
+        console.print(figures_first(headings, rows[:MOST_ROWS], console.width, figures=4))
         if len(rows) > MOST_ROWS:
             console.print(f"({len(rows) - MOST_ROWS:,} more)")
     show_steps(summary, console)
@@ -103,12 +106,14 @@ def cause_rows(found: Findings) -> list[tuple[str, ...]]:
     return [(format_time(time), f"{time / found.span:.1%}", cause) for cause, time in causes]
 
 
-def place_rows(found: Findings) -> list[tuple[str, ...]]:
+def place_rows(summary: Summary) -> list[tuple[str, ...]]:
+    found = summary.findings
     return [
         (
             format_time(place.microseconds),
             f"{place.microseconds / found.span:.1%}",
             f"{place.times:,}",
+            f"-{summary.without[place]:.1%}" if place in summary.without else "",
             place.cause,
             printable(place.place),
         )

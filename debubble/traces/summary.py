@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .findings import UNSEEN, Finding, Findings, find
 from .reading import Trace
 from .rows import FUNCTION, OVERHEAD
 from .steps import Step, Steps, find_steps
+from .without import MOST_EVENTS, largest
 
 MOST_PLACES = 200
 
@@ -23,6 +24,9 @@ class Summary:
     steps: Steps
     step: Step | None
     notes: list[str]
+    without: dict[Finding, float] = field(default_factory=dict)
+    """The share of the trace's time that is predicted to be gone without each of the largest
+    places."""
 
     @property
     def step_us(self) -> float:
@@ -53,6 +57,7 @@ class Summary:
                     "operator": place.operator,
                     "idle_us": round(place.microseconds, 3),
                     "times": place.times,
+                    "without_share": round_or_none(self.without.get(place)),
                 }
                 for place in found.places[:MOST_PLACES]
             ],
@@ -66,9 +71,14 @@ class Summary:
         }
 
 
-def summarize(trace: Trace, step: int | None = None) -> Summary:
-    """Returns what a trace says, or what its step with this number, from 1, says. Raises ValueError
-    for a step that it does not have."""
+def round_or_none(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
+
+
+def summarize(trace: Trace, step: int | None = None, measured_us: float | None = None) -> Summary:
+    """Returns what a trace says, or what its step with this number, from 1, says. `measured_us` is
+    the time of the usual step without a profiler. Raises ValueError for a step that the trace does
+    not have, and for a measured time if it has no steps."""
     steps = find_steps(trace)
     chosen = None
     if step is not None:
@@ -77,10 +87,30 @@ def summarize(trace: Trace, step: int | None = None) -> Summary:
             raise ValueError(f"there is no step {step}: the trace has {have}")
         chosen = steps.steps[step - 1]
     window = (chosen.start, chosen.end) if chosen else (None, None)
-    counts = trace.timeline.counts()
-    return Summary(
-        trace.timeline.label, counts, find(trace, *window), steps, chosen, notes_of(trace)
+    if measured_us is not None and not steps.usual:
+        raise ValueError("no steps were found, so a step's measured time can't be compared")
+    counts, found, notes = trace.timeline.counts(), find(trace, *window), notes_of(trace)
+    share = None if measured_us is None else measured_us / steps.usual
+    without, scale = largest(trace, found.places, share)
+    if without:
+        notes.append(note_of_prediction(scale))
+    elif len(trace.timeline.events) > MOST_EVENTS:
+        notes.append(f"Traces of more than {MOST_EVENTS:,} calls and kernels are not replayed.")
+    return Summary(trace.timeline.label, counts, found, steps, chosen, notes, without)
+
+
+def note_of_prediction(scale: float) -> str:
+    """Returns what the column "without it" means."""
+    text = (
+        '"Without it" is the share of the whole trace\'s time that a replay without this place '
+        "predicts to be gone. Gains of several places don't add up. Work that a fix adds or drops "
+        "is not in it"
     )
+    if scale < 1:
+        return (
+            f"{text}. The host's times are multiplied by {scale:.2f}, as the measured step needs."
+        )
+    return f"{text}, and the host is as slow as under the profiler (--measured)."
 
 
 def notes_of(trace: Trace) -> list[str]:

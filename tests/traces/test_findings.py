@@ -153,6 +153,10 @@ def test_the_command_reports_compares_and_fails_for_worse(tmp_path):
     assert ran.exit_code == 0, ran.output
     assert "5 steps, found by annotations" in ran.output
     assert json.loads(findings.read_text())["usual_step_us"] == pytest.approx(100)
+    place = json.loads(findings.read_text())["places"][0]
+    assert 0 < place["without_share"] < 1
+    assert f"-{place['without_share']:.1%}" in ran.output
+    assert "multiplied by" in run(fast, "--measured", 0.09).output
     worse = run(slow, "--baseline", fast)
     assert worse.exit_code == 1 and "100% slower" in worse.output
     assert run(slow, "--baseline", fast, "--allow", 150).exit_code == 0

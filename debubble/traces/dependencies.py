@@ -1,0 +1,196 @@
+"""Reads from a trace's times what waited for what."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_right
+from collections import defaultdict
+
+from ..clock.launch_queue import MOST_QUEUED
+from ..timeline.bubbles import CLOCK_SLACK, LAUNCH_GAP
+from ..timeline.event import Event
+from .replay import Edge, Graph, in_order
+
+OWN_THREAD = 20.0
+"""Microseconds between two calls of a thread in which it waited for no other thread."""
+SYNC_ITSELF = 2.0
+"""Microseconds that a call takes that could wait and does not."""
+
+
+def graph_of(events: list[Event]) -> Graph:
+    """Returns the dependencies between the events of a trace."""
+    builder = _Builder(events)
+    builder.chain_calls()
+    builder.chain_work()
+    builder.add_waits()
+    builder.limit_queue()
+    return Graph(builder.edges, in_order(builder.edges), builder.waiting, builder.anchored)
+
+
+class _Builder:
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+        self.root = 2 * len(events)
+        self.edges: list[list[Edge]] = [[] for _ in range(self.root + 1)]
+        self.waiting: set[int] = set()
+        self.anchored: dict[int, int] = {}
+        starts = sorted(range(len(events)), key=lambda index: events[index].start)
+        self.calls = [index for index in starts if not events[index].on_device]
+        self.call_starts = [events[index].start for index in self.calls]
+        self.work = [index for index in starts if events[index].on_device]
+        copies = {events[index].launched_by for index in self.work if events[index].kind == "copy"}
+        launches = [
+            events[call].duration
+            for call in self.calls
+            if events[call].kind == "launch" and call not in copies
+        ]
+        self.usual_launch = statistics.median(launches) if launches else 0.0
+
+    def chain_calls(self) -> None:
+        """Chains the calls: each starts after the last call of its thread. After a longer pause it
+        starts after the call of any thread that ended last."""
+        last_of: dict[str | None, int] = {}
+        latest: int | None = None
+        for call in self.calls:
+            event = self.events[call]
+            before = last_of.get(event.thread)
+            paused = before is None or event.start - self.events[before].end > OWN_THREAD
+            if paused and latest is not None and self.events[latest].end <= event.start:
+                before = latest
+            self.edges[2 * call] = [self.after(before, event.start)]
+            self.edges[2 * call + 1] = [Edge(2 * call, event.duration)]
+            last_of[event.thread] = call
+            if latest is None or event.end >= self.events[latest].end:
+                latest = call
+
+    def after(self, before: int | None, time: float) -> Edge:
+        """Returns the edge from an event's end to a later time, or from time 0."""
+        if before is None:
+            return Edge(self.root, time)
+        return Edge(2 * before + 1, time - self.events[before].end)
+
+    def chain_work(self) -> None:
+        """Gives the device's work its edges: from the work before it in its stream, from its
+        launch, and from another stream if neither explains its start."""
+        latency, last_of = self.usual_latency(), dict[str, int]()
+        by_end = sorted(self.work, key=lambda index: self.events[index].end)
+        ends = [self.events[index].end for index in by_end]
+        for index in self.work:
+            event = self.events[index]
+            self.edges[2 * index + 1] = [Edge(2 * index, event.duration)]
+            edges = self.edges[2 * index]
+            before = last_of.get(event.lane)
+            free = 0.0 if before is None else self.events[before].end
+            launched = self.launch_of(index)
+            ready = launched + latency
+            at = bisect_right(ends, event.start) - 1
+            held = by_end[at] if at >= 0 else None
+            crossed = (
+                held is not None
+                and self.events[held].lane != event.lane
+                and event.start - max(ready, free) > LAUNCH_GAP > event.start - ends[at]
+            )
+            if crossed:
+                edges.append(self.after(held, event.start))
+            late = not crossed and (ready > free or before is None)
+            if event.launched_by is not None:
+                own = event.start - launched
+                edges.append(Edge(2 * event.launched_by, own if late else min(latency, own)))
+            else:
+                self.anchor(index, edges)
+            if before is not None:
+                pause = event.start - free
+                edges.append(Edge(2 * before + 1, min(pause, 1.0) if late or crossed else pause))
+            if not edges:
+                edges.append(Edge(self.root, event.start))
+            last_of[event.lane] = index
+
+    def anchor(self, index: int, edges: list[Edge]) -> None:
+        """Ties work whose call the trace lacks to the call before it, whose thread made it."""
+        start = self.events[index].start
+        at = bisect_right(self.call_starts, start)
+        while at and self.events[self.calls[at - 1]].end > start:
+            at -= 1
+        if 0 < at < len(self.calls):
+            edges.append(self.after(self.calls[at - 1], start))
+            self.anchored[index] = self.calls[at]
+
+    def launch_of(self, index: int) -> float:
+        launch = self.events[index].launched_by
+        return 0.0 if launch is None else self.events[launch].start
+
+    def usual_latency(self) -> float:
+        """Returns the microseconds from a launch to its work on a stream that has none before."""
+        last_of: dict[str, float] = {}
+        found = []
+        for index in self.work:
+            event = self.events[index]
+            launched = self.launch_of(index)
+            if event.launched_by is not None and last_of.get(event.lane, 0.0) <= launched:
+                found.append(event.start - launched)
+            last_of[event.lane] = event.end
+        return max(0.0, statistics.median(found)) if found else 0.0
+
+    def add_waits(self) -> None:
+        """Lets each call that waits end after the work that it waited for."""
+        lanes: defaultdict[str, list[int]] = defaultdict(list)
+        copies: dict[int, int] = {}
+        for index in self.work:
+            event = self.events[index]
+            lanes[event.lane].append(index)
+            if event.pageable and event.launched_by is not None:
+                copies[event.launched_by] = index
+        ends = {lane: [self.events[i].end for i in work] for lane, work in lanes.items()}
+        for call in self.calls:
+            event = self.events[call]
+            if event.kind == "sync":
+                found = [
+                    work[at]
+                    for lane, work in lanes.items()
+                    if (at := bisect_right(ends[lane], event.end + CLOCK_SLACK) - 1) >= 0
+                ]
+                found = [i for i in found if self.launch_of(i) < event.start]
+                if found:
+                    self.wait(call, max(found, key=lambda i: self.events[i].end))
+            elif call in copies and event.duration > 2 * self.usual_launch:
+                self.wait_for_copy(call, copies[call])
+
+    def wait(self, call: int, work: int) -> None:
+        event, done = self.events[call], self.events[work].end
+        own = SYNC_ITSELF if event.kind == "sync" else self.usual_launch
+        own = min(event.duration, own if done > event.start else event.duration)
+        tail = event.end - max(done, event.start) if done > event.start else 0.0
+        self.edges[2 * call + 1] = [Edge(2 * call, own), Edge(2 * work + 1, tail)]
+        self.waiting.add(call)
+
+    def wait_for_copy(self, call: int, copy: int) -> None:
+        """Lets a call end after its copy from pageable memory, or with it: the driver moves such
+        memory in parts while the call lasts."""
+        end, copied = self.events[call].end, self.events[copy]
+        if copied.end <= end + CLOCK_SLACK:
+            self.wait(call, copy)
+        elif copied.start < end:
+            own = min(self.events[call].duration, self.usual_launch)
+            beside = Edge(2 * copy, end - copied.start)
+            self.edges[2 * call + 1] = [Edge(2 * call, own), beside]
+            self.waiting.add(call)
+
+    def limit_queue(self) -> None:
+        """Lets a launch end once the launch MOST_QUEUED before it has started on the device."""
+        started: dict[int, int] = {}
+        for index in self.work:
+            launch = self.events[index].launched_by
+            if launch is not None:
+                started.setdefault(launch, index)
+        launches = [call for call in self.calls if call in started]
+        for before, call in zip(launches, launches[MOST_QUEUED:], strict=False):
+            oldest, event = started[before], self.events[call]
+            start = self.events[oldest].start
+            if start > event.end:
+                continue
+            if start > event.start and call not in self.waiting:
+                own = min(event.duration, self.usual_launch)
+                self.edges[2 * call + 1] = [Edge(2 * call, own)]
+                self.edges[2 * call + 1].append(Edge(2 * oldest, event.end - start))
+            else:
+                self.edges[2 * call + 1].append(Edge(2 * oldest, 0.0))

@@ -1,0 +1,82 @@
+"""Compares predicted gains with those that `make.py` measured, for each pair of `pairs.py`.
+
+python -m tests.outside.traces.predict FOLDER [NAME ...]
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from debubble.traces.findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding, find
+from debubble.traces.reading import read_trace
+from debubble.traces.without import Without, host_scale_for
+
+
+def is_wait(finding: Finding) -> bool:
+    """True for a wait of the host, but for that of tokens' read-back, which both sides have."""
+    return finding.cause == AFTER_WAIT and finding.operator != "event synchronize"
+
+
+def is_wait_or_upload(finding: Finding) -> bool:
+    return is_wait(finding) or (finding.cause, finding.operator) == (COPY, "h2d_pageable")
+
+
+def is_host(finding: Finding) -> bool:
+    return finding.cause == AFTER_WAIT or finding.cause in HOST_CAUSES
+
+
+def is_load(finding: Finding) -> bool:
+    """True for the host's work before the first kernel after a load."""
+    operator = finding.operator or ""
+    return is_host(finding) and operator.startswith("before ") and "indexSelect" in operator
+
+
+def is_wait_at(operator: str) -> Callable[[Finding], bool]:
+    return lambda finding: is_wait(finding) and finding.operator == operator
+
+
+REMOVED: dict[str, Callable[[Finding], bool]] = {
+    "pinned_h2d": is_wait_or_upload,
+    "sync_free": is_wait_or_upload,
+    "gdn": is_wait_or_upload,
+    "flex_graph": is_host,
+    "flex_graph_metadata": is_wait,
+    "offload": is_load,
+    "loss_item": is_wait_at("_local_scalar_dense"),
+    "token_to_host": is_wait,
+    "boolean_mask": is_wait_at("nonzero"),
+    "large_upload": is_wait_or_upload,
+}
+"""The findings that each pair's change removes. The kinds were chosen before any prediction was
+computed."""
+
+
+def gains(path: Path, name: str, pair: dict[str, float]) -> tuple[float, float]:
+    """Returns the measured and the predicted share of a step that is gone. `path` has the trace of
+    the side before, and `pair` its steps and the times of both sides without a profiler."""
+    trace = read_trace(path)
+    scale = host_scale_for(trace, pair["before"] * pair["steps"])
+    removed = [place for place in find(trace).places if REMOVED[name](place)]
+    predicted = Without(trace, scale).share(removed)
+    if predicted is None:
+        raise ValueError(f"the trace of {name} can't be replayed")
+    return 1 - pair["after"] / pair["before"], predicted
+
+
+def main(folder: str, *names: str) -> None:
+    measured = json.loads((Path(folder) / "pairs.json").read_text("utf-8"))
+    errors = []
+    for name in names or measured:
+        path = Path(folder) / f"pair_{name}.before.plain.json.gz"
+        gain, predicted = gains(path, name, measured[name])
+        errors.append(abs(gain - predicted))
+        print(f"{name:20} measured {gain:6.1%} predicted {predicted:6.1%}", flush=True)
+    print(f"median error: {statistics.median(errors):.1%} of the step")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
