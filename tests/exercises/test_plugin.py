@@ -165,6 +165,7 @@ def test_a_test_that_may_fail_for_once_has_not_passed(run, workbook):
 
 
 def test_a_test_that_this_machine_cannot_run_keeps_no_kata_unsolved(run, workbook):
+    workbook.edit_stub("total += number", "total = total + number")
     test = workbook.kata.test_path
     skip = "    import pytest; pytest.skip('no GPU')\n"
     test.write_text(test.read_text().replace("    counter = []\n", skip))

@@ -7,10 +7,15 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+from debubble.contract.pytorch import need_pytorch
 
 if TYPE_CHECKING:
+    import torch
+
     from debubble.accelerator import Accelerator
+else:
+    torch = need_pytorch(__name__)
 
 
 def plain(value: object) -> object:

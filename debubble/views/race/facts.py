@@ -7,8 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypedDict, cast
 
-import torch
-
 from debubble.clock.cost import DEFAULT_GPU, CostModel
 from debubble.rules.families.products import product
 
@@ -56,12 +54,16 @@ def facts() -> dict[str, object]:
 def add_us(cost: CostModel) -> float | None:
     """Returns the device microseconds of `x + 1` for a SMALL tensor, or None if nothing like it was
     measured."""
+    import torch
+
     x = torch.empty(SMALL, device="meta")
     return cost.measured_us("add.Tensor", (x, 1), (x,), 2 * x.nbytes)
 
 
 def product_us(cost: CostModel, size: int) -> list[float]:
     """Returns the device microseconds of each kernel of the product of two square matrices."""
+    import torch
+
     matrix = torch.empty(size, size, device="meta")
     count = product((matrix, matrix), {}).kernels
     us = cost.measured_us("mm", (matrix, matrix), (matrix,), 3 * matrix.nbytes)
