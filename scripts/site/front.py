@@ -73,10 +73,16 @@ def card(row: list[str]) -> str:
     fix, _, step = what.partition(": ")
     about = ", ".join(filter(None, [step, model]))
     return (
-        f"<li><b>{escape(short(before))} → {escape(short(after))}</b> "
+        f"<li><b>{escape(change(short(before), short(after)))}</b> "
         f"<span>{escape(fix)}</span> "
-        f"<small>{escape(about)}; one {escape(gpu)}, {escape(day)}</small></li>"
+        f"<small>{escape(about)}; one {escape(gpu)}, <time>{escape(day)}</time></small></li>"
     )
+
+
+def change(before: str, after: str) -> str:
+    """Returns both figures with an arrow between them, and their unit once if they share it."""
+    number, _, unit = before.partition(" ")
+    return f"{number if after.endswith(f' {unit}') else before} → {after}"
 
 
 def short(figures: str) -> str:

@@ -162,6 +162,24 @@ def test_the_first_page_is_small(site):
     assert sum(path.stat().st_size for path in files) <= MOST_BYTES
 
 
+@pytest.mark.parametrize("width", [1400, 900, 400])
+def test_each_measured_change_is_on_one_line(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    assert page.locator(".numbers b").evaluate_all(LINES) == [1] * 5
+
+
+LINES = """(all) => all.map((one) =>
+  Math.round(one.clientHeight / parseFloat(getComputedStyle(one).lineHeight)))"""
+
+
+def test_a_change_has_its_unit_once_if_both_figures_share_it():
+    from scripts.site.front import change
+
+    assert change("44.71 ms", "7.60 ms") == "44.71 → 7.60 ms"
+    assert change("1.20 s", "7.60 ms") == "1.20 s → 7.60 ms"
+    assert change("3 waits", "0") == "3 waits → 0"
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 900), ("light", 400)])
 def test_nothing_keeps_people_out(browser, site, scheme, width):
     from tests.browser.axe import violations

@@ -75,6 +75,7 @@ export const RACE_STYLE = `
   .words code { white-space: nowrap; font-family: var(--jp-code-font-family, ui-monospace, monospace); }
   :is(button, summary, canvas, input, .scroll):focus-visible { outline: 2px solid var(--jp-brand-color1, #1976d2); outline-offset: 1px; }
   @media (max-width: 700px) {
+    .moment { text-align: left; }
     .sides { grid-template-columns: minmax(0, 1fr); }
     .pairs { flex-wrap: nowrap; overflow-x: auto; padding-bottom: 4px; }
     .pairs button { white-space: nowrap; flex: none; }
