@@ -7,6 +7,7 @@ import json
 import subprocess
 import tomllib
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -121,13 +122,15 @@ def test_the_wheel_is_the_instruments_and_the_calibrations(installed):
     calibrations = ROOT / "assets/calibration"
     data = [*(ROOT / "debubble").rglob("*.js"), *(ROOT / "debubble").rglob("*.py")]
     assert {path.relative_to(ROOT).as_posix() for path in data} <= {*files}
-    assert found == {
-        f"debubble/calibration/{path.relative_to(calibrations)}": path.read_bytes()
+    own = {path.relative_to(ROOT): path for path in (ROOT / "debubble").rglob("*.json")}
+    own |= {
+        Path("debubble/calibration") / path.relative_to(calibrations): path
         for path in calibrations.rglob("*.json")
     } | {
         path.relative_to(ROOT).as_posix(): path.read_bytes()
         for path in (ROOT / "debubble").rglob("*.json")
     }
+    assert found == {name.as_posix(): path.read_bytes() for name, path in own.items()}
 
 
 def test_it_asks_for_little(installed):
