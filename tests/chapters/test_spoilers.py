@@ -16,7 +16,6 @@ INNOCENT = {
         for cell in ("08", "12", "24", "27a", "30", "31a", "35b", "37")
     },
     ("02", "site_waits", "cell-06"): "the number of a request",
-    ("04", "group_pages", "cell-34m0"): "the number of a block",
     ("05", "merged", "cell-09"): "the number of a block",
     ("05", "more_syncs", "cell-22"): OF_A_COPY,
     ("05", "more_syncs", "cell-45"): OF_A_COPY,
