@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from debubble.contract.source_line import SourceLine
@@ -60,9 +61,11 @@ class HandingOut:
         """Returns the last access to a freed block whose memory PyTorch may reuse for this new
         block, and forgets the freed block. Returns None if there is none, or if the host knows that
         the access is done."""
-        for memory in reversed(self.left):
+        # The garbage collector may free a block, and so change `left`, at any moment.
+        for memory in reversed(tuple(self.left)):
             if memory.owner == block.owner and _fits(block, memory.nbytes):
-                self.left.remove(memory)
+                with suppress(ValueError):
+                    self.left.remove(memory)
                 (use,) = memory.uses
                 return use if host_knows(use.stream) < use.order else None
         return None

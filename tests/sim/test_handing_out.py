@@ -1,0 +1,25 @@
+"""Freed blocks that a new one may reuse, while the garbage collector frees others."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from debubble.sim.clock import handing_out
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.mark.parametrize("does_fit", [False, True])
+def test_a_block_that_is_freed_during_the_search_is_no_error(monkeypatch, does_fit):
+    use = SimpleNamespace(stream=None, order=1)
+    freed = SimpleNamespace(owner=1, nbytes=8, uses=[use])
+    blocks = handing_out.HandingOut(None)
+    blocks.left.extend([freed] * handing_out.MOST_LEFT)
+
+    def fits(block, nbytes):
+        blocks.left.append(SimpleNamespace(owner=2))  # As a finalizer does.
+        return does_fit
+
+    monkeypatch.setattr(handing_out, "_fits", fits)
+    found = blocks._left_for(SimpleNamespace(owner=1), lambda stream: 2)
+    assert found is (use if does_fit else None)
