@@ -21,5 +21,5 @@ def test_a_block_that_is_freed_during_the_search_is_no_error(monkeypatch, does_f
         return does_fit
 
     monkeypatch.setattr(handing_out, "_fits", fits)
-    found = blocks._left_for(SimpleNamespace(owner=1), lambda stream: 2)
+    found = blocks._left_for(SimpleNamespace(owner=1), lambda stream: 0)
     assert found is (use if does_fit else None)
