@@ -26,6 +26,8 @@ ALONG_A_DIMENSION = {
 """Operators whose time depends on the length of what they reduce, sort or scan."""
 AFTER_A_NUMBER = {"topk", "multinomial", "norm", "linalg_vector_norm"}
 """Operators whose first argument after the tensor is a number and no dimension."""
+ALONG_THE_LAST = {"topk", "multinomial", "sort", "argsort"}
+"""Operators that take the last dimension unless a call names another one."""
 IS_CAUSAL = {
     "_scaled_dot_product_flash_attention": 4,
     "_scaled_dot_product_efficient_attention": 6,
@@ -36,9 +38,11 @@ IS_CAUSAL = {
 }
 """The position of `is_causal` in the operators that CUDA has for attention."""
 RECURRENT = {"lstm": "lstm", "gru": "gru", "_cudnn_rnn": "", "_cudnn_rnn_backward": ""}
+"""Operators with a recurrent layer, and its kind where the name says it."""
 LSTM = 2
 """The number of an LSTM among cuDNN's recurrent layers."""
 CUDNN_MODE = {"_cudnn_rnn": 6, "_cudnn_rnn_backward": 10}
+"""The position of the number that says which recurrent layer cuDNN runs."""
 
 
 class Shaped(Protocol):
@@ -191,7 +195,7 @@ def _along_a_dimension(
     shape = tuple(inputs[0].shape)
     others = args[2:] if base in AFTER_A_NUMBER else args[1:]
     chosen = next((value for value in others if _is_dimensions(value)), None)
-    if chosen is None and base in ("topk", "multinomial", "sort", "argsort"):
+    if chosen is None and base in ALONG_THE_LAST:
         chosen = -1
     if base in NORMALISATIONS and chosen is not None:
         chosen = list(range(len(shape) - len(chosen), len(shape)))

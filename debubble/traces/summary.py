@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from .findings import UNSEEN, Finding, Findings, find
 from .reading import Trace
+from .replay.without import MOST_EVENTS, largest
 from .rows import FUNCTION, OVERHEAD
 from .steps import Step, Steps, find_steps
-from .without import MOST_EVENTS, largest
 
 MOST_PLACES = 200
 

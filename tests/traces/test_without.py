@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from debubble.traces.cuts import interpolate
 from debubble.traces.findings import AFTER_WAIT, COPY, GAP, HOST_CAUSES, Finding, find
 from debubble.traces.host import OPERATORS
 from debubble.traces.reading import read_trace
-from debubble.traces.without import Without, host_scale_for
+from debubble.traces.replay.cuts import interpolate
+from debubble.traces.replay.without import Without, host_scale_for
 from tests.outside.traces.predict import gains
 
 from .handmade import Handmade

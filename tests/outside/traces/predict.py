@@ -13,7 +13,7 @@ from pathlib import Path
 
 from debubble.traces.findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding, find
 from debubble.traces.reading import read_trace
-from debubble.traces.without import Without, host_scale_for
+from debubble.traces.replay.without import Without, host_scale_for
 
 
 def is_wait(finding: Finding) -> bool:
@@ -51,8 +51,8 @@ REMOVED: dict[str, Callable[[Finding], bool]] = {
     "boolean_mask": is_wait_at("nonzero"),
     "large_upload": is_wait_or_upload,
 }
-"""The findings that each pair's change removes. The kinds were chosen before any prediction was
-computed."""
+"""The findings that each pair's change removes, by kind. They were chosen before any prediction was
+computed, but for those of `offload`, whose place was chosen after its findings were seen."""
 
 
 def gains(path: Path, name: str, pair: dict[str, float]) -> tuple[float, float]:

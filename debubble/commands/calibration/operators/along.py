@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.nn.functional as F
 
-from .draw import Case, Draw, Run
+from .draw import LARGEST, Case, Draw, Run
 
-LARGEST = 1 << 23
 REDUCTIONS = "sum mean amax amin argmax prod var std logsumexp norm all any"
 OF_ALL = "sum mean max min argmax var std norm any all"
 SCANS = "cumsum cumprod softmax log_softmax sort argsort"

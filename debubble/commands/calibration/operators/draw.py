@@ -11,6 +11,8 @@ import torch
 
 Run = Callable[[], object]
 Item = TypeVar("Item")
+LARGEST = 1 << 23
+"""The most elements of an operand of a kernel that memory limits."""
 
 
 class Case(NamedTuple):

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.nn.functional as F
 
-from .draw import Case, Draw, Run
+from .draw import LARGEST, Case, Draw, Run
 
-LARGEST = 1 << 23
 UNARY = (
     "neg abs exp log sqrt rsqrt sin cos tanh sigmoid relu erf reciprocal square floor round log1p"
     " isnan isfinite logical_not softplus silu gelu leaky_relu elu hardtanh hardswish mish"

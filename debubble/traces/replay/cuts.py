@@ -6,10 +6,10 @@ from bisect import bisect_right
 
 import numpy as np
 
-from ..timeline.event import Event
-from .findings import HOST_CAUSES, Finding
-from .host import NONE, Doing, Lines
-from .reading import Trace
+from ...timeline.event import Event
+from ..findings import HOST_CAUSES, Finding
+from ..host import NONE, Doing, Lines
+from ..reading import Trace
 
 BEFORE = "before "
 """The first word of a finding's place if the trace names only the kernel that came next."""

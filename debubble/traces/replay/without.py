@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from ..timeline.event import Event
+from ...timeline.event import Event
+from ..findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding
+from ..host import Lines
+from ..reading import Trace
 from .cuts import Cuts, next_kernels
 from .dependencies import graph_of
-from .findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding
-from .host import Lines
-from .reading import Trace
-from .replay import Edge, Graph
+from .graph import Edge, Graph
 
 PREDICTED = (AFTER_WAIT, COPY, *HOST_CAUSES)
 """The causes without which a time is predicted: the others name nothing that a program does."""

@@ -6,10 +6,10 @@ import statistics
 from bisect import bisect_right
 from collections import defaultdict
 
-from ..clock.launch_queue import MOST_QUEUED
-from ..timeline.bubbles import CLOCK_SLACK, LAUNCH_GAP
-from ..timeline.event import Event
-from .replay import Edge, Graph, in_order
+from ...clock.launch_queue import MOST_QUEUED
+from ...timeline.bubbles import CLOCK_SLACK, LAUNCH_GAP
+from ...timeline.event import Event
+from .graph import Edge, Graph, in_order
 
 OWN_THREAD = 20.0
 """Microseconds between two calls of a thread in which it waited for no other thread."""

@@ -1,0 +1,1 @@
+"""Replays a trace without a wait, a copy or something that the host does, to predict its time."""
