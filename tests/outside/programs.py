@@ -164,13 +164,18 @@ def start(program: Program, command: list[str], **variables: str) -> CompletedPr
     )
 
 
-def run(program: Program, report: Path | None) -> Run:
-    """Runs a prepared program unchanged: under `debubble syncs --as-cuda`, which writes its report
-    to `report` as JSON, or without debubble on the CPU for None."""
+def run(
+    program: Program, report: Path | None, timeline: Path | None = None, as_cuda: bool = True
+) -> Run:
+    """Runs a prepared program unchanged: under `debubble syncs`, which writes its report to
+    `report` as JSON and its timeline to `timeline`, or without debubble on the CPU for no report.
+    Without `as_cuda` it runs on this machine's GPU."""
     command = [str(HERE / program.script)] if program.script else []
     command += program.run
     if report:
-        command = ["-m", "debubble", "syncs", "--as-cuda", "--json", str(report), *command]
+        options = ["--as-cuda"] if as_cuda else []
+        options += ["--save", str(timeline)] if timeline else []
+        command = ["-m", "debubble", "syncs", *options, "--json", str(report), *command]
     else:
         command = [dict(program.on_cpu or {}).get(part, part) for part in command]
     if program.torchrun:

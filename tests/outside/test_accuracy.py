@@ -3,10 +3,11 @@
 import re
 
 import pytest
+import torch
 
 import debubble
 
-from . import accuracy
+from . import accuracy, timed_steps
 
 pytestmark = pytest.mark.sim
 
@@ -53,3 +54,41 @@ def test_a_host_is_compared_with_its_own_constants(tmp_path, monkeypatch):
     assert not path.exists()
     table = accuracy.on_its_host(stored, "reporting", "call_us")
     assert "| one | 100 | 110 | +10.0% | 90 | -10.0% |" in table
+
+
+def test_kernels_are_counted_by_the_kind_of_their_operator():
+    sim = debubble.accelerator("sim")
+    x = torch.ones(8, 16, 4, 4).to(sim.device)
+    with debubble.record(sim) as timeline:
+        (x.flatten(2) @ x.flatten(2).mT).softmax(-1).exp()
+        torch.conv2d(x, x)
+        torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        x.cpu()
+    found = timed_steps.side_of(timeline).by_kind
+    kinds = {"attention", "convolution", "copy", "elementwise and others", "product", "reduction"}
+    assert found.keys() == kinds
+    assert (found["product"], found["reduction"], found["copy"]) == (1, 1, 1)
+
+
+def test_programs_with_other_kernels_are_named_and_a_librarys_choice_is_not():
+    measured = timed_steps.Step(9.0, 9, by_kind={"product": 3, "convolution": 6})
+    same = measured._replace(by_kind={"product": 3, "convolution": 2})
+    other = measured._replace(by_kind={"product": 3, "convolution": 1, "copy": 1})
+    found = [accuracy.Row("same", measured, same), accuracy.Row("other", measured, other)]
+    text = accuracy.kinds_table(found)
+    assert text.startswith("1 of 2 programs") and "| same" not in text
+    assert "| other | convolution 1 for 6, copy 1 for 0 |" in text
+
+
+def test_a_public_program_that_fails_is_said_and_others_go_on(monkeypatch, capsys):
+    good, bad = (timed_steps.Program(name, "PyPI", "", "", [], []) for name in ("good", "bad"))
+
+    def step_of_program(program, accelerator):
+        if program is bad:
+            raise RuntimeError("bad: no data")
+        return timed_steps.Step(1.0, 1)
+
+    monkeypatch.setattr(accuracy, "timed_programs", lambda: [bad, good])
+    monkeypatch.setattr(accuracy, "program_step", step_of_program)
+    assert accuracy.program_steps(debubble.accelerator("sim")).keys() == {"good"}
+    assert "bad: no data" in capsys.readouterr().err
