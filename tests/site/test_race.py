@@ -129,10 +129,17 @@ def test_hostile_addresses_get_a_sentence_and_freeze_nothing(page):
     ends = addresses(random.Random(seed), HOSTILE)
     found = [answer for some in batches(ends) for answer in page.evaluate(TRY_ALL, some)]
     assert len(found) == HOSTILE
-    for end, (milliseconds, sentence, elements) in zip(ends, found, strict=True):
-        assert milliseconds < MOST_MS, end[:200]
+    for end, (milliseconds, usual, sentence, elements) in zip(ends, found, strict=True):
+        assert milliseconds < max(MOST_MS, 2 * usual), end[:200]
         assert elements == 0, end[:200]
         assert sentence.strip().endswith((".", "…")), (end[:200], sentence)
+
+
+def test_a_refused_address_changes_nothing_but_a_sentence(page):
+    program(page, "before").fill("kernel\nitem")
+    page.evaluate("location.hash = 'before=' + 'A'.repeat(1e6)")
+    page.get_by_text("The race stays as it is.").wait_for()
+    assert program(page, "before").input_value() == "kernel\nitem"
 
 
 def batches(ends: list[str]) -> list[list[str]]:
@@ -140,20 +147,32 @@ def batches(ends: list[str]) -> list[list[str]]:
 
 
 TRY_ALL = """(ends) => ends.map((end) => {
-  history.replaceState(null, "", end);
-  const go = () => {
+  const timed = () => {
     const began = performance.now();
     dispatchEvent(new HashChangeEvent("hashchange"));
     return performance.now() - began;
   };
-  let spent = go();  // Other work on this machine may have held the page: then it goes again.
-  for (let again = 0; again < 3 && spent >= 50; again += 1) spent = Math.min(spent, go());
+  const least = () => {
+    let spent = timed();
+    for (let again = 0; again < 3 && spent >= 50; again += 1) spent = Math.min(spent, timed());
+    return spent;
+  };
+  history.replaceState(null, "", end);
+  const spent = least();
   const race = document.querySelector(".debubble-race");
-  const places = [".before .mistake", ".said", ".verdict"];
+  const places = [".said", ".before .mistake", ".verdict"];
   const words = places.map((name) => race.querySelector(name).textContent);
   const strange = race.querySelectorAll("script, img, svg, iframe, object, [onerror], [onload]");
-  return [spent, words.find(Boolean) ?? "", strange.length];
+  let usual = 0;
+  if (spent >= 50) {
+    history.replaceState(null, "", "#pair=00");
+    usual = least();
+  }
+  return [spent, usual, words.find(Boolean) ?? "", strange.length];
 })"""
+"""JavaScript that returns for each end of an address: the milliseconds that it takes, those of a
+ready pair at the same moment if it takes many (the machine may be busy), the sentence, and the
+number of elements that no race has."""
 
 
 def test_the_first_page_is_small(site):

@@ -1,4 +1,5 @@
 // Folded parts: a link to what lies in one opens it, and so does print.
+import { targetOf } from "./target.js";
 
 export function openForLinks() {
   addEventListener("hashchange", openTarget);
@@ -10,22 +11,13 @@ export function openForLinks() {
 
 /** Opens the folded parts around the target of the page's address, and scrolls to it. */
 function openTarget() {
-  const target = document.getElementById(decoded(location.hash.slice(1)));
+  const target = targetOf(location.hash);
   const closed = [];
   for (let box = target?.closest("details"); box; box = box.parentElement.closest("details")) {
     if (!box.open) closed.push(box);
   }
   for (const box of closed) box.open = true;
   if (closed.length) target.scrollIntoView();
-}
-
-/** The name in an address, or the name as it is if its escapes are broken. */
-function decoded(name) {
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    return name;
-  }
 }
 
 /** Paper has no folds. */

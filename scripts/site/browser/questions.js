@@ -1,6 +1,7 @@
 // Questions: what follows one is kept back until the reader has committed to an answer.
 import { add } from "./nodes.js";
 import { forget, keepWords, recallWords } from "./stored.js";
+import { targetOf } from "./target.js";
 
 const NUMBER = "[-−]?(?:\\d{1,3}(?:,\\d{3})+|\\d+)(?:\\.\\d+)?";
 const RANGE = new RegExp(`^(?:from\\s+)?(${NUMBER})\\s*(?:(?:-|–|\\.\\.|to)\\s*(${NUMBER})\\s*)?$`);
@@ -43,7 +44,7 @@ export function watchQuestions() {
 
 /** A link into what is kept back leads to the question before it. */
 function leadToQuestion() {
-  const target = document.getElementById(location.hash.slice(1));
+  const target = targetOf(location.hash);
   const closed = target && [...document.querySelectorAll(".behind:not(.open)")].find((box) => box.contains(target));
   if (!closed) return;
   const form = document.querySelector(`.question[data-id="${closed.dataset.behind}"]`);

@@ -32,7 +32,7 @@ class Race {
     this.dark = matchMedia("(prefers-color-scheme: dark)");
     this.onScheme = () => this.redraw();
     this.dark.addEventListener("change", this.onScheme);
-    this.onHash = () => this.begin(readAddress(location.hash, LANGUAGE), this.pair ?? LANGUAGE.pairs[0]);
+    this.onHash = () => this.follow(readAddress(location.hash, LANGUAGE));
     if (this.hasAddress) addEventListener("hashchange", this.onHash);
   }
 
@@ -99,6 +99,12 @@ class Race {
     } else this.take(pair ?? otherwise, { write: false });
     this.say(complaint ? `${complaint} Here is the pair of chapter ${otherwise.chapter}.` : "");
     this.play();
+  }
+
+  /** Takes what a changed address holds. A refused address costs nothing more than its sentence. */
+  follow(found) {
+    if (found.complaint) this.say(`${found.complaint} The race stays as it is.`);
+    else this.begin(found, this.pair ?? LANGUAGE.pairs[0]);
   }
 
   take(pair, { write = true } = {}) {
