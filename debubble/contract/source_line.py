@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -87,9 +88,12 @@ class SourceLine(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The file and line: `metadata.py:42`, or `this notebook, line 3` for a cell."""
+        """The file and line: `metadata.py:42`. In a notebook the cell and line: `cell [12], line
+        3`, with the number that the notebook shows beside the cell, if it is known."""
         if is_notebook_cell(self.file):
-            return f"this notebook, line {self.line}"
+            cell = cell_number(self.file)
+            where = "this notebook" if cell is None else f"cell [{cell}]"
+            return f"{where}, line {self.line}"
         return f"{os.path.basename(self.file)}:{self.line}"
 
     def __str__(self) -> str:
@@ -125,6 +129,25 @@ def is_notebook_cell(file: str) -> bool:
     """Returns True for the file name of a notebook cell. IPython kernels invent a name for every
     cell and change it from run to run."""
     return "ipykernel_" in file or file.startswith("<ipython-input")
+
+
+def cell_number(file: str) -> int | None:
+    """Returns the number that a notebook shows beside the cell with this file name, or None if the
+    cell is of another session and was not saved with its number."""
+    if saved := _SAVED_CELL.search(file):
+        return int(saved[1])
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    name_of = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    _, name = (name_of and name_of(file)) or ("Cell", "")
+    shown = _SHOWN_CELL.fullmatch(name)
+    return int(shown[1]) if shown else None
+
+
+_SAVED_CELL = re.compile(r"cell_(\d{1,9})\.py$")
+"""The file name of a cell in a saved timeline."""
+_SHOWN_CELL = re.compile(r"In\[(\d+)\]")
+"""IPython's name of a cell."""
 
 
 def source_line(thread: int | None = None, pytorch: bool = False) -> SourceLine | None:

@@ -10,7 +10,9 @@ from ..accelerator import Accelerator, current
 from ..contract.host_times import HostTimes, checked
 from ..contract.python.warned_at import at_the_users_line
 from ..contract.recorded import Also, checked_also
+from ..contract.steps import noting_steps
 from ..timeline import Timeline
+from ..timeline.event import Step
 
 
 @contextmanager
@@ -50,8 +52,13 @@ def record(
     try:
         with at_the_users_line(), accelerator.recording(timeline, most_calls, host, asked) as clock:
             _clocks.append(clock)
+
+            def note(name: str, start: float, end: float) -> None:
+                timeline.steps.append(Step(name, start, end))
+
             try:
-                yield timeline
+                with noting_steps(note, clock):
+                    yield timeline
             finally:
                 _clocks.clear()
     finally:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from .data import Recorded
-from .event import Event
+from .event import Event, Step
 
 LOAD = "sleep"
 """The name of the kernel that runs before a step in place of the work of earlier steps."""
@@ -43,7 +43,9 @@ def as_measured(timeline: Recorded, device_us: float) -> Recorded:
     clock = Clock(busy, scale)
     events = [moved(event, clock) for event in step.events]
     note = f"idle time × {scale:.2g}, as it is without a profiler"
-    return replace(step, events=events, description=f"{timeline.description}, {note}")
+    steps = [Step(one.name, clock(one.start), clock(one.end)) for one in step.steps]
+    description = f"{timeline.description}, {note}"
+    return replace(step, events=events, steps=steps, description=description)
 
 
 def without_load(timeline: Recorded) -> Recorded:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar, cast
 
 from .bubbles import CAUSES, Bubble, Cause, device_work, find_bubbles, find_gaps
-from .event import COPY_KINDS, Event, Hazard
+from .event import COPY_KINDS, Event, Hazard, Step
 from .holds import find_holds
 
 Recorded = TypeVar("Recorded", bound="TimelineData")
@@ -24,7 +24,8 @@ class TimelineData:
     `description` names the source of the times ("NVIDIA H200", "sim, modelled on NVIDIA H200");
     `modelled` is True when they come from a cost model and not from a clock. `cut_off` is True if
     the recording was full before its block ended, and holds the beginning only. `unmeasured`
-    has the operators whose counts were never seen on a GPU, so that sim's are a guess.
+    has the operators whose counts were never seen on a GPU, so that sim's are a guess. `steps` are
+    the named steps of the program, in the order in which they ended.
     """
 
     accelerator: str
@@ -34,6 +35,7 @@ class TimelineData:
     hazards: list[Hazard] = field(default_factory=list)
     cut_off: bool = False
     unmeasured: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
         """Returns the number of host syncs, of copies of each kind, of kernels and of graph
@@ -122,7 +124,12 @@ class TimelineData:
             start, end = max(0.0, event.start - time), max(0.0, event.end - time)
             launch = None if event.launched_by is None else place[event.launched_by]
             events.append(replace(event, start=start, duration=end - start, launched_by=launch))
-        return replace(self, events=events, hazards=list(self.hazards))
+        steps = [
+            Step(step.name, max(0.0, step.start - time), step.end - time)
+            for step in self.steps
+            if step.end > time
+        ]
+        return replace(self, events=events, hazards=list(self.hazards), steps=steps)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}={count}" for name, count in self.counts().items())

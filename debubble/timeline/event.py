@@ -75,6 +75,16 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A named part of the host's time, such as one step of an engine: from `start` to `end`, in
+    microseconds of the recording."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
 class Hazard:
     """A race that sim can prove: two lines that use one buffer in the wrong order."""
 

@@ -16,12 +16,14 @@ from pathlib import Path, PurePath
 from typing import Any, Generic, NotRequired, TypedDict, TypeGuard, TypeVar
 
 from ..contract.python.garbage import no_collection
-from ..contract.source_line import SourceLine, is_notebook_cell
+from ..contract.source_line import SourceLine, cell_number, is_notebook_cell
 from .data import TimelineData
-from .event import Event, Hazard, HazardKind
+from .event import Event, Hazard, HazardKind, Step
 from .trace_checks import (
+    LONGEST_TIME,
     MOST_CHARACTERS,
     check_columns,
+    check_numbers,
     checked_flags,
     checked_hazard,
     checked_text,
@@ -90,6 +92,7 @@ class SavedTimeline(TypedDict):
     time_unit: str
     cut_off: NotRequired[bool]
     unmeasured: NotRequired[list[str]]
+    steps: NotRequired[list[tuple[str, float, float]]]
     names: list[str]
     sources: list[tuple[str, int, str, str]]
     source_columns: NotRequired[list[int | None]]
@@ -198,6 +201,7 @@ def encode_timeline(timeline: TimelineData) -> str:
         "time_unit": "us",
         **({"cut_off": True} if timeline.cut_off else {}),
         **({"unmeasured": [*map(written, timeline.unmeasured)]} if timeline.unmeasured else {}),
+        **({"steps": written_steps(timeline.steps)} if timeline.steps else {}),
         "names": names.values,
         "sources": [
             [
@@ -217,6 +221,10 @@ def encode_timeline(timeline: TimelineData) -> str:
     rows = ",\n".join(f"  {json.dumps(name)}: {compact(v)}" for name, v in columns.items())
     lines.append(f'"events": {{\n{rows}\n}}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def written_steps(steps: Iterable[Step]) -> list[list[object]]:
+    return [[written(step.name), round(step.start, 3), round(step.end, 3)] for step in steps]
 
 
 def numbers_of_others(sources: Interned[SourceLine]) -> tuple[list[list[int]], list[int | None]]:
@@ -349,7 +357,19 @@ def build_timeline(data: SavedTimeline) -> TimelineData:
         hazards=hazards,
         cut_off=cut_off,
         unmeasured=[checked_text(name) for name in data.get("unmeasured", [])],
+        steps=build_steps(data.get("steps", [])),
     )
+
+
+def build_steps(rows: Sequence[tuple[str, float, float]]) -> list[Step]:
+    """Returns the named steps of a saved timeline. Raises ValueError for times that no step can
+    have."""
+    for _, start, end in rows:
+        says = f"the time {{}} of a step is not a number of microseconds up to {LONGEST_TIME:g}"
+        check_numbers([start, end], -LONGEST_TIME, LONGEST_TIME, says)
+        if start > end:
+            raise ValueError(f"a step begins at {start:g} and ends before, at {end:g}")
+    return [Step(checked_text(name), start, end) for name, start, end in rows]
 
 
 def build_sources(data: SavedTimeline) -> list[SourceLine]:
@@ -402,7 +422,8 @@ def portable_path(file: str) -> str:
     """Returns the file's path from the working directory, the repository or site-packages on, else
     only its name; never an absolute path."""
     if is_notebook_cell(file):
-        return f"ipykernel_/{PurePath(file).name}"
+        cell = cell_number(file)
+        return f"ipykernel_/{PurePath(file).name if cell is None else f'cell_{cell}.py'}"
     path = PurePath(file)
     if not path.is_absolute():
         return path.as_posix()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from debubble.accelerator import current
+from debubble.contract.steps import named_step
 from solutions.common.host_integers import is_integer
 from solutions.common.shown import shown
 from solutions.pinned_h2d.ranges import Span
@@ -126,10 +127,12 @@ class Engine:
         """Goes through the engine's loop once: schedules a step, queues it on the device together
         with the choice of its tokens, and hands out the tokens of earlier steps."""
         in_flight = self.served.in_flight
-        with self.recovery.change():
+        with named_step() as naming, self.recovery.change():
             step = self.scheduler.schedule(may_wait=bool(self.served.by_id and not in_flight))
             batch = batch_of(step, self.config.num_drafts) if step else None
             padded_rows = self._rows_of_all(batch)
+            if naming.is_recorded and batch:
+                naming.name = batch.in_words
             if batch:
                 in_flight.append(self.runner.run(batch, padded_rows))
                 self.scheduler.queued(step)

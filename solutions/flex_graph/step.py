@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import torch
 
+from debubble.contract.steps import named_step
+
 from . import before
 from .builder import FlexAttentionMetadataBuilder
 from .model.config import FlexConfig
@@ -80,4 +82,5 @@ class FlexStep:
     def run(self, batch: ScheduledBatch) -> torch.Tensor:
         """Queues a step that runs the batch and returns its logits [batch.num_tokens, vocab_size],
         which the next step overwrites."""
-        return self.runner.step(batch)
+        with named_step(f"{batch.num_tokens:,} tokens"):
+            return self.runner.step(batch)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from debubble.contract.steps import named_step
 from solutions.common.staging_ring import STEPS_IN_FLIGHT, StagingRing
 
 from . import each_layer
@@ -119,10 +120,11 @@ class GDNStep:
     def run(self, batch: GDNBatch) -> torch.Tensor:
         """Queues a step that runs the batch, and returns the hidden states after all layers, on the
         device."""
-        metadata = self.builder.build(
-            batch.common, batch.num_accepted_tokens, batch.num_decode_draft_tokens_cpu
-        )
-        return self.model.forward(batch.hidden, metadata, self.states)
+        with named_step(f"{len(batch.hidden):,} tokens"):
+            metadata = self.builder.build(
+                batch.common, batch.num_accepted_tokens, batch.num_decode_draft_tokens_cpu
+            )
+            return self.model.forward(batch.hidden, metadata, self.states)
 
 
 def most_bytes(num_requests: int) -> int:

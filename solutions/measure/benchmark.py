@@ -27,6 +27,7 @@ from rich.progress import Progress
 import debubble
 from debubble.accelerator import Accelerator
 from debubble.contract.installed import installed
+from debubble.contract.steps import LOAD, named_step
 
 from .variant_table import Figures, VariantTable
 
@@ -248,7 +249,8 @@ def record_step(
     if load_ms is None:
         load_ms = LOAD_MS if accelerator.modelled else PROFILED_LOAD_MS
     with no_garbage(), debubble.record(accelerator) as timeline:
-        accelerator.sleep(load_ms)
+        with named_step(LOAD):
+            accelerator.sleep(load_ms)
         step()
     return timeline
 

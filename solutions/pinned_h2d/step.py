@@ -8,6 +8,8 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 import torch
 
+from debubble.contract.steps import named_step
+
 from . import before, metadata
 from .model.batch import Batch, PagedRequests
 from .model.config import ImageStepConfig
@@ -92,12 +94,14 @@ class ImageSteps:
     def prefill(self) -> torch.Tensor:
         """Runs all prompts in one step and returns the hidden states of their tokens after the last
         layer, [num_requests * tokens_per_request, hidden_size]."""
-        return self.step(*self.prefill_batch)
+        with named_step("prefill"):
+            return self.step(*self.prefill_batch)
 
     def decode(self) -> torch.Tensor:
         """Runs one token after each prompt and returns its hidden states after the last layer,
         [num_requests, hidden_size]."""
-        return self.step(*self.decode_batch)
+        with named_step("decode"):
+            return self.step(*self.decode_batch)
 
     def step(self, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
         """Runs the layers on `hidden` and returns the hidden states after the last one,

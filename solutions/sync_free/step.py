@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from debubble.contract.steps import named_step
 from solutions.common.packed_upload import DeviceArrays
 from solutions.common.read_back import ReadBack
 from solutions.common.staging_ring import STEPS_IN_FLIGHT, StagingRing
@@ -73,6 +74,10 @@ class DecodeStep:
     def run(self, scheduled: ScheduledStep) -> StepOutput:
         """Queues the step `scheduled` and returns its output on the device, without waiting for
         it."""
+        with named_step(f"{scheduled.num_requests} decodes"):
+            return self._run(scheduled)
+
+    def _run(self, scheduled: ScheduledStep) -> StepOutput:
         inputs = plan_inputs(scheduled, self.tables.row_of, self.config.vocab_size)
         sites = self.sites_of(scheduled, inputs)
         # The exchange between ranks starts first: its answer arrives while the rest is prepared.

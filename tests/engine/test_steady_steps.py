@@ -63,6 +63,13 @@ def waits_at(timeline):
     return {event.source.file.split("/")[-1] for event in timeline.events if event.kind == "sync"}
 
 
+def test_a_recording_names_each_step_by_its_requests(steps):
+    names = [[step.name for step in timeline.steps] for timeline in steps(ALL)]
+    (first,), (second,), (decodes,) = names
+    assert first.startswith("2 prompts of") and "with 2 images" in first
+    assert "prompt" in second and decodes == "2 decodes"
+
+
 def test_a_steady_decode_step_is_one_upload_one_graph_and_one_read(steps):
     *_, decode = steps(ALL)
     assert counts(decode) == {

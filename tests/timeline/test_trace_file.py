@@ -117,6 +117,36 @@ def test_a_notebook_line_is_still_one_after_loading(tmp_path):
     assert event.source.place == "this notebook, line 3"
 
 
+def test_a_notebook_line_names_its_cell_also_after_loading(tmp_path):
+    """Runs a cell in IPython, as a notebook does, whose recording names the cell's number."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    path = tmp_path / "trace.json"
+    shell = InteractiveShell.instance()
+    shell.execution_count = 12
+    try:
+        shell.user_ns["path"] = path
+        ran = shell.run_cell(CELL, store_history=True)
+        ran.raise_error()
+        (event,) = Timeline.load(path).events
+        assert event.source.place == shell.user_ns["place"] == "cell [12], line 5"
+    finally:
+        InteractiveShell.clear_instance()
+    (event,) = Timeline.load(path).events
+    assert event.source.place == "cell [12], line 5"
+
+
+CELL = """import sys
+from debubble.timeline import SourceLine
+from tests.timeline.recordings import Recording
+recording = Recording()
+line = SourceLine(sys._getframe().f_code.co_filename, 5, "<module>")
+recording.sync(0, 5, line)
+place = line.place
+recording.timeline.save(path)
+"""
+
+
 def test_names_and_lines_are_written_once(tmp_path):
     path = tmp_path / "trace.json"
     timeline = transformer_step(4, layers=50)
@@ -191,6 +221,10 @@ def saved_events(**columns) -> str:
         (saved(version=2), "is version 2 of the format, this debubble reads version 1"),
         (saved(names=[]), "points outside a table of 0"),
         (saved(events={}), "'kind' is missing"),
+        (saved(steps=[["a", 2.0, 1.0]]), "a step begins at 2 and ends before, at 1"),
+        (saved(steps=[["a", 0.0, 1e300]]), "is not a number of microseconds"),
+        (saved(steps=[[7, 0.0, 1.0]]), "7 stands where a text belongs"),
+        (saved(steps=[["a", 0.0]]), "damaged"),
         (saved(events=None), "damaged"),
         (saved_events(start=[]), "its event columns differ in length"),
         ("[" * 100_000, "nests too deep"),

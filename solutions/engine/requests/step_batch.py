@@ -108,6 +108,15 @@ class StepBatch(ScheduledBatch):
         }
 
     @property
+    def in_words(self) -> str:
+        """The step in words: `prompt of 24 tokens with 1 image, 3 decodes`."""
+        prompts = [row for row in self.rows if not row.is_decode]
+        words = [_prompts_in_words(prompts)] if prompts else []
+        if decodes := len(self.rows) - len(prompts):
+            words.append(f"{decodes} {'decode' if decodes == 1 else 'decodes'}")
+        return ", ".join(words)
+
+    @property
     def is_decode(self) -> bool:
         """True if each request has one token, and samples: a graph can run such a step."""
         return are_decodes(self.rows)
@@ -121,6 +130,18 @@ class StepBatch(ScheduledBatch):
     def graph_size(self) -> int:
         """The size by which a graph for this step is chosen: here its number of tokens."""
         return self.num_tokens
+
+
+def _prompts_in_words(rows: list[ScheduledRequest]) -> str:
+    tokens = sum(len(row.positions) for row in rows)
+    what = "prompt" if len(rows) == 1 else f"{len(rows)} prompts"
+    images = sum(
+        span[0] in row.positions or span[1] in row.positions
+        for row in rows
+        for span in row.request.spans
+    )
+    seen = f" with {images} {'image' if images == 1 else 'images'}" if images else ""
+    return f"{what} of {tokens:,} tokens{seen}"
 
 
 def _known_tokens(request: Request, positions: range) -> list[int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from debubble.accelerator import current
+from debubble.contract.steps import named_step
 
 from ..handler import SingleDirectionOffloadingHandler
 from ..memory.host_memory import pinned_blocks
@@ -94,7 +95,8 @@ class Server:
                     self._start(slot, request)
             if not running:
                 continue
-            self.decoder.step()
+            with named_step(f"{len(running)} decodes"):
+                self.decoder.step()
             pace.keep()
             for slot, request in list(running.items()):
                 request.steps_left -= 1
