@@ -22,6 +22,14 @@ MOST_PICTURES = 9
 """The most pictures for one slider in a page without a kernel."""
 
 
+IN_THE_DARK = (
+    "<style>[data-jp-theme-light=false] .debubble-drawing, .vscode-dark .debubble-drawing "
+    "{ filter: invert(0.93) hue-rotate(180deg); }</style>"
+)
+"""The style that turns a drawing's white ground dark, and leaves its hues as they are, where the
+page of a notebook is dark."""
+
+
 class Picture(Protocol):
     """A picture, computed on the host: no work may run on the device while a handle moves."""
 
@@ -118,6 +126,7 @@ def img_of(figure: Figure) -> str:
     width = round(figure.get_figwidth() * CSS_PIXELS_PER_INCH)
     source = f"data:image/png;base64,{b64encode(png_of(figure)).decode()}"
     return (
-        f'<img src="{source}" alt="{escape(str(figure.get_label()))}" width="{width}" '
+        f'{IN_THE_DARK}<img class="debubble-drawing" src="{source}" '
+        f'alt="{escape(str(figure.get_label()))}" width="{width}" '
         f'style="max-width: 100%" decoding="sync">'
     )

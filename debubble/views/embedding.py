@@ -10,6 +10,9 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .planes import to_planes
 
 MIME = "application/vnd.debubble.view+json"
 BYTES = ("events", "bubbles", "ghost_events", "ghost_bubbles")
@@ -31,21 +34,27 @@ def embed(
 ) -> dict[str, object]:
     """Returns the embedded data of a view. `view` is the name of the view, `about` the data that it
     needs, `states` the timelines in it. Packed into text: 4 bytes with the length of a JSON header,
-    the header, the columns of all timelines one after the other, and all that deflated."""
+    the header, the columns of all timelines as planes one after the other, and all that
+    deflated."""
     chunks: list[bytes] = []
     places, offset = [], 0
-    shared: dict[str, object] = {}
+    shared: dict[str, Any] = {}
     for state in states:
         facts = dict(state["facts"])  # type: ignore[call-overload]  # traitlets' Dict has no types
         shared = {name: facts.pop(name) for name in ("layout", "palette")}
         place: dict[str, object] = {"facts": facts}
         for name in BYTES:
             data = bytes(state[name])  # type: ignore[call-overload]  # nor has its Bytes
+            which = facts["before" if name.startswith("ghost") else "after"]
+            if data:
+                what = name.removeprefix("ghost_")
+                data = to_planes(data, which[what], shared["layout"][what])
             place[name] = [offset, len(data)]
             chunks.append(data)
             offset += len(data)
         places.append(place)
-    header = json.dumps({**about, "shared": shared, "states": places}, ensure_ascii=False).encode()
+    whole_header = {**about, "shared": shared, "states": places, "as_planes": True}
+    header = json.dumps(whole_header, ensure_ascii=False).encode()
     whole = b"".join([len(header).to_bytes(4, "little"), header, *chunks])
     return {"view": view, "data": base64.b64encode(zlib.compress(whole, 9)).decode()}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .sheet import BAR, FAINT, GROUND, INK, POINT, SEQUENCE_COLOURS, Sheet
+from .sheet import BAR, FAINT, INK, POINT, SEQUENCE_COLOURS, Sheet, ink_on
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 760, 300
+WIDTH, HEIGHT = 760, 306
 HOST, QUEUES, DEVICE = (16, 176), (216, 524), (564, 744)
 """Left and right edges of the three columns."""
 TOP, BOTTOM = 44, 250
@@ -18,6 +18,10 @@ STREAMS = {"stream 0": 96, "stream 1": 158}
 """The top of each stream's row."""
 LAUNCH, KERNEL, COPY = SEQUENCE_COLOURS[3], SEQUENCE_COLOURS[0], SEQUENCE_COLOURS[2]
 PALE = 0.12
+CAPTION = (
+    "Host sync: the host waits until a queue is empty.",
+    "Bubble: the queue is empty and the GPU waits.",
+)
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,8 @@ class MachinePicture:
         self._draw_host(sheet)
         self._draw_queues(sheet)
         self._draw_device(sheet)
-        sheet.label(
-            WIDTH / 2,
-            HEIGHT - 14,
-            "host sync: the host waits until a queue is empty     "
-            "bubble: the queue is empty and the GPU waits",
-            colour=FAINT,
-        )
+        for line, words in enumerate(CAPTION):
+            sheet.label(HOST[0], BOTTOM + 24 + 20 * line, words, "left", colour=FAINT)
         return sheet.figure
 
     def _panel(self, sheet: Sheet, left: float, right: float) -> None:
@@ -65,7 +64,7 @@ class MachinePicture:
         sheet.label(middle, TOP + 26, "your Python thread")
         for words, top in (("launch a kernel", 96), ("launch a copy", 158)):
             sheet.boxes([left + 14], right - left - 28, top, [LAUNCH])
-            sheet.label(middle, top + 15, words, colour=GROUND)
+            sheet.label(middle, top + 15, words, colour=ink_on(LAUNCH))
             self._arrow(sheet, right - 12, QUEUES[0] + 6, top + BAR / 2)
         sheet.label(middle, BOTTOM - 34, "CPU memory:", colour=FAINT)
         sheet.label(middle, BOTTOM - 16, "pageable, pinned", colour=FAINT)
@@ -93,7 +92,7 @@ class MachinePicture:
             ("copy engine: moves bytes", STREAMS["stream 1"], COPY),
         ):
             sheet.boxes([left + 8], right - left - 16, top, [colour])
-            sheet.label(middle, top + 15, words, colour=GROUND, size=11)
+            sheet.label(middle, top + 15, words, colour=ink_on(colour), size=11)
         sheet.label(middle, BOTTOM - 16, "GPU memory", colour=FAINT)
 
     def _arrow(self, sheet: Sheet, start: float, end: float, height: float) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.typing import ColorType
     from numpy.typing import ArrayLike
 
-INK, FAINT, GROUND = "#1f2933", "#6b7785", "#ffffff"
+INK, FAINT, GROUND = "#1f2933", "#55606d", "#ffffff"
 SEQUENCE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5548a", "#4b3b8f")
 """The colours of sequences, from the timelines' palette (after Okabe and Ito); each sequence's
 number is written beside it."""
@@ -31,6 +31,24 @@ def counted(number: int, noun: str) -> str:
 
 def colour_of(sequence: int) -> str:
     return SEQUENCE_COLOURS[sequence % len(SEQUENCE_COLOURS)]
+
+
+def ink_on(colour: ColorType) -> str:
+    """Returns the colour of words on a box of `colour`: white or nearly black, whichever differs
+    more."""
+    from matplotlib.colors import to_rgb
+
+    channels = [
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+        for value in to_rgb(colour)
+    ]
+    light = 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
+    return GROUND if light < LIGHT else DARK_INK
+
+
+DARK_INK = "#10141a"
+LIGHT = 0.19
+"""The luminance of a colour, 0 to 1, from which on DARK_INK differs more from it than white."""
 
 
 class Sheet:
@@ -77,7 +95,7 @@ class Sheet:
         )
         for (left, width), colour, word in zip(spans, colours, words, strict=False):
             if width > DIGIT * len(str(word)):
-                ink = GROUND if colour in SEQUENCE_COLOURS else FAINT
+                ink = ink_on(colour) if colour in SEQUENCE_COLOURS else FAINT
                 self.label(left + width / 2, top + 15, word, colour=ink)
 
     def place_of(self, axes: Axes, x: float, y: float) -> tuple[float, float]:

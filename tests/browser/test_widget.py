@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from debubble.timeline.event import Step
 from debubble.views.timeline.palette import EVENT_STYLES
 from tests.timeline.recordings import Recording, transformer_step
 
@@ -12,7 +13,7 @@ from .chromium import chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-HOST_Y, STREAM_Y, IDLE_Y = 44, 84, 116
+HOST_Y, QUEUE_Y, STREAM_Y, IDLE_Y = 44, 76, 108, 140
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +99,9 @@ def test_the_keyboard_pans_zooms_and_resets(show):
     view.press("+", "+", "+")
     assert view.seen == pytest.approx((everything[1] - everything[0]) * 0.7**3, rel=1e-3)
     start = view.range[0]
-    view.press("ArrowRight")
+    view.press("Shift+ArrowRight")
     assert view.range[0] > start
-    view.press("ArrowLeft")
+    view.press("Shift+ArrowLeft")
     assert view.range[0] == pytest.approx(start, abs=0.01)
     view.press("-")
     assert view.seen == pytest.approx((everything[1] - everything[0]) * 0.7**2, rel=1e-3)
@@ -187,24 +188,24 @@ def test_hovering_tells_name_duration_line_and_launch(show):
     assert tip.is_hidden()
 
 
-@pytest.mark.parametrize("width", [1000, 400])
-def test_what_is_told_is_never_cut_off(show, width):
+@pytest.mark.parametrize(("width", "height"), [(1000, 300), (400, 500)])
+def test_what_is_told_is_never_cut_off(show, width, height):
     """A tooltip is cut off neither by a small output area nor by the edge of the window."""
     recording = Recording()
     recording.kernel(0, 10, recording.launch(0, 4), name="a_kernel_with_a_long_name_" * 8)
     recording.kernel(490, 500)
     view = show(recording.timeline)
     page, tip = view.page, view.page.locator(".tip")
-    page.set_viewport_size({"width": width, "height": 300})
-    area = "position: fixed; inset: auto 0 0 0; height: 200px; overflow: hidden"
+    page.set_viewport_size({"width": width, "height": height})
+    area = f"position: fixed; inset: auto 0 0 0; height: {height - 100}px; overflow: hidden"
     page.evaluate("(style) => document.querySelector('#here').setAttribute('style', style)", area)
     view.settle()
-    for at, height in ((5, STREAM_Y), (495, STREAM_Y), (250, STREAM_Y)):
-        view.move(view.x_of(at), height)
+    for at in (5, 495, 250):
+        view.move(view.x_of(at), STREAM_Y)
         box = tip.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
-        assert box["y"] >= 0 and box["y"] + box["height"] <= 300
-        assert box["y"] + box["height"] <= view.canvas.bounding_box()["y"] + height
+        assert box["y"] >= 0 and box["y"] + box["height"] <= height
+        assert box["y"] + box["height"] <= view.canvas.bounding_box()["y"] + STREAM_Y
         assert tip.evaluate("(tip) => tip.matches(':popover-open')")  # above all boxes
         assert tip.evaluate("(tip) => tip.scrollHeight <= tip.clientHeight")  # not scrolled
 
@@ -376,7 +377,8 @@ def test_twenty_thousand_events_stay_fluid(show):
         const drawn = [], marks = [];
         const keys = ["+", "ArrowRight", "ArrowLeft", "+", "ArrowRight", "-", "ArrowLeft", "-"];
         for (let i = 0; i < 40; i++) {
-          canvas.dispatchEvent(new KeyboardEvent("keydown", { key: keys[i % keys.length] }));
+          const key = keys[i % keys.length];
+          canvas.dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey: key.length > 1 }));
           await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
           drawn.push(Number(root.dataset.drawMs));
           marks.push(Number(root.dataset.marks));
@@ -503,7 +505,7 @@ def test_a_ghost_answers_the_pointer_where_it_stands_out(show):
     assert tip.inner_text().startswith("before: bubble: waiting for the host")
 
 
-GHOST_Y = 68
+GHOST_Y = 92
 
 
 def before_and_after():
@@ -516,8 +518,9 @@ def before_and_after():
     return after.timeline, before.timeline
 
 
-STACKED_ROWS = 104
-"""The height of the rows host, stream 0 and idle, which a stacked recording has above the other."""
+STACKED_ROWS = 128
+"""The height of the rows host, queue, stream 0 and idle, which a stacked recording has above the
+other."""
 
 
 def test_a_recording_that_took_much_longer_is_stacked_above_and_each_row_answers_for_itself(show):
@@ -681,3 +684,128 @@ def test_a_removed_view_stops_listening(show):
     assert view.page.evaluate("window.timeline.listeners.length") == 1
     view.page.evaluate("window.timeline.remove()")
     assert view.page.evaluate("window.timeline.listeners.length") == 0
+
+
+def served(with_steps=True):
+    """Returns a recording of a prompt and a decode: the host is ahead of the device, then waits for
+    it."""
+    recording = Recording()
+    first = recording.launch(0, 4)
+    second = recording.launch(5, 9)
+    recording.sync(12, 90)
+    third = recording.launch(100, 104)
+    recording.kernel(10, 50, first, name="gemm")
+    recording.kernel(50, 80, second, name="softmax")
+    recording.kernel(110, 140, third, name="gemm")
+    if with_steps:
+        recording.timeline.steps += [
+            Step("prompt of 24 tokens with 1 image", 0, 91),
+            Step("3 decodes", 99, 105),
+        ]
+    return recording.timeline
+
+
+STEPS_ROW = 38
+
+
+def test_steps_have_names_and_say_when_host_and_device_are_at_them(show):
+    view = show(served())
+    tip = view.page.locator(".tip")
+    host_y, device_y = 34, 54
+    view.move(view.x_of(40), host_y)
+    assert tip.inner_text().splitlines() == [
+        "step: prompt of 24 tokens with 1 image",
+        "host: 91.0 µs, from 0.0 µs to 91.0 µs",
+        "device: 70.0 µs, from 10.0 µs to 80.0 µs",
+    ]
+    view.move(view.x_of(102), host_y)
+    assert tip.inner_text().startswith("step: 3 decodes")
+    view.move(view.x_of(130), device_y)
+    assert tip.inner_text().startswith("step: 3 decodes")
+    view.move(view.x_of(95), device_y)
+    assert not tip.is_visible()
+    height = view.canvas.bounding_box()["height"]
+    view.update(served(with_steps=False))
+    assert view.canvas.bounding_box()["height"] == height - STEPS_ROW
+
+
+def test_the_queue_says_how_many_launches_wait_at_each_moment(show):
+    view = show(served(with_steps=False))
+    tip = view.page.locator(".tip")
+    for moment, waiting in ((9.5, 2), (30, 1), (70, 0), (107, 1)):
+        view.move(view.x_of(moment), QUEUE_Y)
+        assert tip.inner_text().startswith(f"queue: {waiting} launch")
+
+
+def test_a_graph_in_the_queue_is_one_launch(show):
+    recording = Recording()
+    graph = recording.host("graph_launch", 0, 5)
+    for number in range(20):
+        recording.kernel(10 + 10 * number, 19 + 10 * number, graph)
+    view = show(recording.timeline)
+    for moment, waiting in ((8, "1 launch waits"), (100, "0 launches wait")):
+        view.move(view.x_of(moment), QUEUE_Y)
+        assert view.page.locator(".tip").inner_text().startswith(f"queue: {waiting}")
+
+
+def test_a_launch_leads_to_what_it_started_and_back(show):
+    view = show(served(with_steps=False))
+    tip = view.page.locator(".tip")
+    far = view.x_of(120), STREAM_Y
+    view.move(view.x_of(120), IDLE_Y + 40)
+    before = view.image()
+    view.move(view.x_of(102), HOST_Y + 8)
+    assert "started 1 kernel or copy, which ran 10.0 µs later" in tip.inner_text()
+    changed = (view.image() != before).any(-1)
+    assert changed[66:86].any()  # the arrow crosses the row of the queue
+    view.move(*far)
+    assert "launched by cudaLaunchKernel, 10.0 µs before it ran" in tip.inner_text()
+    assert (view.image() != before).any(-1)[66:86].any()
+
+
+def test_arrows_step_through_what_host_queue_and_device_do(show):
+    view = show(served())
+    stepper = view.page.locator(".stepper")
+    assert not stepper.is_visible()
+    seen = []
+    for _ in range(8):
+        view.press("ArrowRight")
+        host, queue, device = stepper.locator(".panel").all_inner_texts()
+        seen.append([part.split("\n")[1] for part in (host, queue, device)])
+        assert stepper.locator("[aria-current]").count() == 1
+    hosts, queues, devices = zip(*seen, strict=True)
+    assert hosts[0] == "launches cudaLaunchKernel" and hosts[3].startswith("waits: cuda")
+    assert [words.split()[0] for words in queues] == "empty 1 1 1 empty empty empty empty".split()
+    assert devices[2] == "kernel gemm" and devices[4] == "kernel softmax"
+    assert "idles: it waits for the host" in devices[5]
+    assert "No more events." in view.page.locator("[aria-live]").inner_text()
+    for _ in range(3):
+        view.press("ArrowLeft")
+    assert "waits: cuda" in stepper.locator(".panel").first.inner_text()
+    assert "sampler.py:7" in stepper.locator(".lit").inner_text()
+    view.page.get_by_role("button", name="Step through").click()
+    assert not stepper.is_visible()
+
+
+def test_a_long_load_is_left_out_of_the_first_view_and_can_be_shown(show):
+    recording = Recording()
+    recording.kernel(0, 10_000, recording.launch(0, 4), name="sleep")
+    for number in range(60):
+        call = recording.launch(100 + 10 * number, 104 + 10 * number)
+        recording.kernel(10_000 + 20 * number, 10_018 + 20 * number, call)
+    view = show(recording.timeline)
+    assert 9_900 < view.range[0] < 10_000 and view.range[1] > 11_190
+    button = view.page.get_by_role("button", name="Show the whole recording")
+    button.click()
+    view.settle()
+    assert view.range[0] < 0 and button.inner_text() == "Hide the load"
+    button.click()
+    view.settle()
+    assert view.range[0] > 9_900 and button.inner_text() == "Show all"
+
+
+def test_a_load_that_is_the_subject_is_shown(show):
+    recording = Recording()
+    recording.kernel(0, 2_000, recording.launch(0, 4), name="sleep")
+    recording.copy(2_000, 3_000, launched_by=recording.launch(5, 9))
+    assert show(recording.timeline).range[0] < 0

@@ -40,6 +40,28 @@ def row(dashboard: Dashboard, label: str) -> tuple[str, ...]:
     return tuple(cells)
 
 
+def test_a_button_switches_exactly_its_toggles_in_one_run(dashboard, jobs):
+    begun = jobs.begun
+    dashboard.presets["all"].click()
+    assert [toggle.value for toggle in dashboard.toggles.values()] == [True, True]
+    jobs.finish()
+    assert jobs.begun == begun + 1 and dashboard.timeline.timeline.counts()["host_syncs"] == 0
+    dashboard.presets["only graph"].click()
+    assert [toggle.value for toggle in dashboard.toggles.values()] == [False, True]
+    jobs.finish()
+    assert dashboard.status.line["text"].startswith("Shown: batch 4, layers 2, on: graph")
+
+
+def test_the_leading_figure_is_that_of_the_run_before_and_of_this_one(dashboard, jobs):
+    assert dashboard.status.leading == ["tokens/s", "", row(dashboard, "tokens/s")[1], ""]
+    dashboard.toggles["pinned"].value = True
+    jobs.finish()
+    before, after, change = row(dashboard, "tokens/s")
+    name, *figures, ratio = dashboard.status.leading
+    assert (name, *figures) == ("tokens/s", before, after) and change.startswith("+")
+    assert float(ratio.removeprefix("× ")) > 1
+
+
 def test_it_opens_with_its_first_settings_shown(dashboard):
     assert [toggle.value for toggle in dashboard.toggles.values()] == [False, False]
     assert [slider.value for slider in dashboard.sliders.values()] == [4, 2]

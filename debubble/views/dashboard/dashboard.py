@@ -3,7 +3,7 @@ run."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from os import PathLike
 from pathlib import Path
@@ -22,7 +22,7 @@ from .queue import LastWanted
 from .run import Run, RunCall
 from .settings import Choices, Settings
 from .status import State, Status
-from .table import FigureTable
+from .table import FigureTable, leading
 from .worker import check_that_it_can_be_sent, shared_worker
 
 OLD = "debubble-old"
@@ -69,6 +69,10 @@ class Dashboard(ipywidgets.VBox):
             name: Slider(name, values, values[0], getattr(values, "unit", ""))
             for name, values in sliders.items()
         }
+        self.presets = {
+            words: _preset(words, on, toggles, self._choose)
+            for words, on in self._choices.presets.items()
+        }
         self.status = Status()
         self.timeline = TimelineWidget(self._after.run.timeline)
         self.figures = FigureTable()
@@ -90,6 +94,7 @@ class Dashboard(ipywidgets.VBox):
         self.canceller.on_click(lambda button: self.cancel())
         super().__init__(self._arranged())
         self.figures.update(self._after.run, None)
+        self.status.lead(leading(self._after.run, None))
         self.status.say(*self._status())
         self._runs.changed = self._redraw
 
@@ -137,6 +142,11 @@ class Dashboard(ipywidgets.VBox):
             self.sliders[name].value = value
         self._follows = True
 
+    def _choose(self, on: Collection[str]) -> None:
+        """Switches exactly the toggles `on` on, and runs that."""
+        self._turn_to(self._choices.settings(on, dict(self._controls().values)))
+        self._runs.want(self._controls())
+
     def _follow(self, change: dict) -> None:
         if self._follows:
             self._runs.want(self._controls())
@@ -147,6 +157,7 @@ class Dashboard(ipywidgets.VBox):
             self._before, self._after = self._after, ShownRun(runs.wanted, runs.kept[runs.wanted])
             self.timeline.update(self._after.run.timeline, self._before.run.timeline)
             self.figures.update(self._after.run, self._before.run)
+            self.status.lead(leading(self._after.run, self._before.run))
         if runs.failure is not None:
             self._turn_to(self._after.settings)
         self._mark_as_old(not runs.settled)
@@ -191,12 +202,14 @@ class Dashboard(ipywidgets.VBox):
         with the figures beside it if there is room."""
         row = ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start", grid_gap="0 18px")
         controls = [ipywidgets.VBox([*c.values()]) for c in (self.toggles, self.sliders) if c]
+        presets = ipywidgets.HBox([*self.presets.values()], layout=row) if self.toggles else None
         parts = [
             ipywidgets.VBox([self.timeline, self.exporter], layout=_basis("1 1 34em")),
             ipywidgets.Box([self.figures], layout=_basis("0 1 25em")),
         ]
         return [
             ipywidgets.Box(controls, layout=row),
+            *([presets] if presets else []),
             ipywidgets.HBox([self.status, self.canceller], layout=row),
             ipywidgets.Box(parts, layout=row),
         ]
@@ -216,6 +229,23 @@ class Dashboard(ipywidgets.VBox):
         still, described = self.timeline._repr_mimebundle_()
         picture = {"text/plain": repr(self), "image/png": still["image/png"]}
         return {**data, **picture}, {**metadata, **described}
+
+
+def _preset(
+    words: str,
+    on: Collection[str],
+    labels: Mapping[str, str],
+    choose: Callable[[Collection[str]], None],
+) -> ipywidgets.Button:
+    """Returns a button that switches exactly the toggles `on` on."""
+    names = ", ".join(labels[name] for name in on) or "nothing"
+    button = ipywidgets.Button(
+        description=words,
+        tooltip=f"Switch on: {names}",
+        layout=ipywidgets.Layout(width="max-content"),
+    )
+    button.on_click(lambda _: choose(on))
+    return button
 
 
 def _basis(flex: str) -> ipywidgets.Layout:

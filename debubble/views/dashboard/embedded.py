@@ -4,8 +4,8 @@ stored."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator
+from itertools import combinations, product
 
 from ..embedding import Embedded, State
 from ..timeline.widget import TimelineWidget
@@ -15,6 +15,9 @@ from .table import plain_groups
 
 MOST_OF_ALL = 24
 """The most combinations of settings for which a dashboard stores every run."""
+MOST_TOGGLES = 6
+"""The most toggles of which a dashboard stores every combination, with the sliders as at the
+start."""
 
 
 def embedded(choices: Choices, start: Settings, take: Callable[[Settings], Run]) -> Embedded:
@@ -47,7 +50,8 @@ def embedded(choices: Choices, start: Settings, take: Callable[[Settings], Run])
         for name, values in choices.sliders.items()
     ]
     about = {
-        "toggles": choices.toggles, "sliders": sliders, "start": key_of(start), "runs": runs
+        "toggles": choices.toggles, "sliders": sliders, "start": key_of(start), "runs": runs,
+        "presets": choices.presets,
     }  # fmt: skip
     return about, states
 
@@ -59,9 +63,9 @@ def key_of(settings: Settings) -> str:
 
 
 def settings_to_keep(choices: Choices, start: Settings) -> Iterator[Settings]:
-    """Yields the settings whose runs are stored: all of them if they are few. Otherwise, with the
-    sliders as at the start: no toggle, each alone, all but each, and all; and with none or all of
-    the toggles each slider moved alone."""
+    """Yields the settings whose runs are stored: all of them if they are few. Otherwise each
+    combination of the toggles (of many toggles the presets), with the sliders as at the start; and
+    with none or all of the toggles each slider moved alone."""
     names, first = tuple(choices.toggles), dict(start.values)
     sizes = 2 ** len(names)
     for values in choices.sliders.values():
@@ -72,8 +76,9 @@ def settings_to_keep(choices: Choices, start: Settings) -> Iterator[Settings]:
             on = [name for name, is_on in zip(names, chosen, strict=False) if is_on]
             yield choices.settings(on, dict(zip(first, chosen[len(names) :], strict=True)))
         return
-    some = [(), names, *((name,) for name in names)]
-    some += [tuple(other for other in names if other != name) for name in names]
+    some: Iterable[tuple[str, ...]] = choices.presets.values()
+    if len(names) <= MOST_TOGGLES:
+        some = (on for count in range(len(names) + 1) for on in combinations(names, count))
     kept = [choices.settings(on, first) for on in (start.on, *some)]
     for slider, values in choices.sliders.items():
         kept += [

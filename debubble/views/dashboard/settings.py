@@ -54,6 +54,19 @@ class Choices:
         chosen = {name: values.get(name, options[0]) for name, options in self.sliders.items()}
         return Settings(tuple(name for name in self.toggles if name in on), tuple(chosen.items()))
 
+    @property
+    def presets(self) -> dict[str, tuple[str, ...]]:
+        """The toggles that are on at a click, by the words of its button: none, each alone, all but
+        each, and all."""
+        names = tuple(self.toggles)
+        words = {name: _short(name, label) for name, label in self.toggles.items()}
+        alone = {f"only {words[name]}": (name,) for name in names}
+        without = {
+            f"all but {words[name]}": tuple(other for other in names if other != name)
+            for name in names
+        }
+        return {"none": (), **alone, **without, "all": names}
+
     def changes(self, before: Settings, now: Settings) -> str:
         """Returns the changes with the labels of the controls: `batch 4 → 8; switched on “one graph
         a step”`."""
@@ -67,6 +80,12 @@ class Choices:
             if labels:
                 parts.append(f"switched {word} {', '.join(labels)}")
         return "; ".join(parts) or "nothing"
+
+
+def _short(name: str, label: str) -> str:
+    """Returns the number of the chapter with which a label begins, or else the toggle's name."""
+    first = label.partition(" ")[0]
+    return first if first.isdigit() else name
 
 
 def _unknown(kind: str, name: str, known: Collection[str]) -> str:

@@ -8,7 +8,12 @@ export default {
     const line = document.createElement("p");
     line.className = "debubble-status";
     line.setAttribute("role", "status");
-    el.append(style, line);
+    const figure = document.createElement("p");
+    figure.className = "debubble-leading";
+    el.append(style, figure, line);
+    const lead = () => showLeading(figure, model.get("leading") ?? []);
+    lead();
+    model.on("change:leading", lead);
     const say = () => {
       const { state, text } = model.get("line");
       line.dataset.state = state;
@@ -16,11 +21,39 @@ export default {
     };
     say();
     model.on("change:line", say);
-    return () => model.off("change:line", say);
+    return () => {
+      model.off("change:line", say);
+      model.off("change:leading", lead);
+    };
   },
 };
 
+/** Shows "560 → 2,361 tokens/s, 4.22 × as many": the value before, the value now, what it is. */
+function showLeading(node, [name, before, now, change]) {
+  node.replaceChildren();
+  if (name === undefined) return;
+  const put = (tag, words) => {
+    const part = document.createElement(tag);
+    part.textContent = words;
+    node.append(part);
+  };
+  if (before) {
+    put("s", before);
+    node.append(" → ");
+  }
+  put("b", now);
+  put("span", ` ${name}`);
+  if (change) put("span", `, ${change}`);
+}
+
 const STYLE = `
+.debubble-leading {
+  color: var(--jp-ui-font-color1, var(--vscode-foreground, CanvasText));
+  font: 15px/1.3 var(--jp-ui-font-family, system-ui, sans-serif);
+  margin: 6px 2px 4px;
+  b, s { font-size: 26px; font-variant-numeric: tabular-nums; }
+  s { font-weight: 400; text-decoration: none; }
+}
 .debubble-old { opacity: .5; }
 .debubble-status {
   color: var(--jp-ui-font-color1, var(--vscode-foreground, CanvasText));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +26,13 @@ class Status(anywidget.AnyWidget):
     # State and words are one trait, so that they always change together.
     line = traitlets.Dict().tag(sync=True)
 
+    # The figure of the shown run that leads: [what it is, before or "", now, change or ""].
+    leading = traitlets.List().tag(sync=True)
+
     def say(self, state: State, *sentences: str) -> None:
         """Shows the state, with a line for each sentence."""
         self.line = {"state": state, "text": "\n".join(sentences)}
+
+    def lead(self, figure: Sequence[str]) -> None:
+        """Shows the leading figure: its name, its value before, its value now, and its change."""
+        self.leading = list(figure)

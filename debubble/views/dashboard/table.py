@@ -84,6 +84,18 @@ def plain_groups(run: Run) -> list[PlainGroup]:
     ]
 
 
+def leading(after: Run, before: Run | None) -> list[str]:
+    """Returns the first figure of a run beside that of the previous run: [its name, before or "",
+    now, the change or ""]; nothing for a run without figures."""
+    if not after.figures:
+        return []
+    name, now = next(iter(after.figures.items()))
+    then = before.figures.get(name) if before else None
+    if not then:
+        return [name, "", format_figure(now), ""]
+    return [name, format_figure(then), format_figure(now), f"× {now / then:.2f}"]
+
+
 def caption(after: Run, before: Run | None) -> str:
     """Returns the table's caption: the origin of the numbers, and that of the previous run if it
     differs."""

@@ -13,6 +13,7 @@ from debubble.timeline.data import TimelineData
 from debubble.timeline.event import Event
 from debubble.timeline.trace_file import Interned
 
+from ..planes import STEPS
 from .palette import EVENT_STYLES
 from .words import ordered_lanes
 
@@ -29,9 +30,6 @@ EVENT_COLUMNS = (
     ("lane", "u1"),
 )
 BUBBLE_COLUMNS = (("start", "<f8"), ("duration", "<f4"), ("source", "<i4"), ("cause", "u1"))
-STEPS = 256
-"""Steps per microsecond: events begin on this grid of 4 ns, which is too fine to see, and which
-makes pages without a kernel a quarter smaller."""
 MOST_LANES = 250
 KINDS = list(EVENT_STYLES)
 
@@ -65,6 +63,7 @@ def pack(timeline: TimelineData) -> Packed:
         "load": timeline.span - timeline.device_span(ignore_sleep=True),
         "span": timeline.span,
         "idle_by_cause": list(timeline.idle_by_cause().values()),
+        "steps": [[step.name, step.start, step.end] for step in timeline.steps],
     }
     return Packed(events, bubbles, facts)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 WIDTH = 9.6
 DOTS_PER_INCH = 110
-INK, FAINT, GROUND = "#1f2933", "#6b7785", "#ffffff"
+INK, FAINT, GROUND = "#1f2933", "#55606d", "#ffffff"
 CAUSE_HATCHES = dict(zip(CAUSES, ("////", "....", "", "xxxx"), strict=True))
 # The place of an event within its row of height 1, counted from the bottom.
 HEIGHTS = {"launch": (0.1, 0.5), "graph_launch": (0.1, 0.8)}

@@ -4,7 +4,7 @@ import { add } from "./nodes.js";
 
 /** runs: keys of settings, each with its figures; the timeline of each has its place. A control that
  * leads to what was not recorded goes back, so that controls and picture are always of one run. */
-export function showDashboard(el, { toggles, sliders, start, runs, states }) {
+export function showDashboard(el, { toggles, presets, sliders, start, runs, states }) {
   const controls = add(el, "div", { class: "controls" });
   let shown = start;
   const boxes = Object.entries(toggles).map(([name, words]) => {
@@ -14,12 +14,21 @@ export function showDashboard(el, { toggles, sliders, start, runs, states }) {
     box.addEventListener("change", turn);
     return box;
   });
+  const row = add(el, "div", { class: "presets", role: "group", "aria-label": "Switches at a click" });
+  for (const [words, on] of Object.entries(presets ?? {})) {
+    const button = add(row, "button", { type: "button" });
+    button.textContent = words;
+    button.addEventListener("click", () => {
+      for (const box of boxes) box.checked = on.includes(box.value);
+      turn();
+    });
+  }
   const handles = sliders.map((slider) => new Model({ ...slider }));
   for (const handle of handles) {
     WIDGETS.slider.render({ model: handle, el: controls });
     handle.on("change:value", turn);
   }
-  const status = new Model({ line: { state: "shown", text: `Shown: ${runs[start].words}` } });
+  const status = new Model({ line: { state: "shown", text: `Shown: ${runs[start].words}` }, leading: leadingOf(runs[start], null) });
   const figures = new Model({ content: contentOf(runs[start], null) });
   const model = new Model({ ...states[runs[start].state] });
   WIDGETS.status.render({ model: status, el });
@@ -54,7 +63,7 @@ export function showDashboard(el, { toggles, sliders, start, runs, states }) {
       facts: { ...state.facts, before: ghost.facts.after },
     });
     figures.set("content", contentOf(run, before));
-    status.set("line", { state: "shown", text: `Shown: ${run.words}` });
+    status.set({ line: { state: "shown", text: `Shown: ${run.words}` }, leading: leadingOf(run, before) });
   }
 }
 
@@ -68,6 +77,15 @@ function contentOf(run, before) {
     }),
   }));
   return { caption: run.source, headings: ["figure", "before", "after", "change"], groups };
+}
+
+/** The first figure of a run and of the run before, as debubble/views/dashboard/table.py has it. */
+function leadingOf(run, before) {
+  const row = run.groups.find(({ heading }) => !heading)?.rows[0];
+  if (!row) return [];
+  const [name, now, value] = row;
+  const old = before?.groups.find(({ heading }) => !heading)?.rows[0];
+  return old?.[2] ? [name, old[1], now, `× ${(value / old[2]).toFixed(2)}`] : [name, "", now, ""];
 }
 
 function change(now, then, unit) {

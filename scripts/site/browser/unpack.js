@@ -1,5 +1,7 @@
 // What a stored notebook holds for a view, as debubble/views/embedding.py packs it.
 
+import { fromPlanes } from "./planes.js";
+
 const COLUMNS = ["events", "bubbles", "ghost_events", "ghost_bubbles"];
 
 /** The header, with `states` as a timeline's model has them. */
@@ -13,7 +15,11 @@ export async function unpack(text) {
     const state = { facts: { ...place.facts, ...header.shared } };
     for (const name of COLUMNS) {
       const [offset, length] = place[name];
-      state[name] = new DataView(whole, 4 + size + offset, length);
+      const what = name.replace("ghost_", "");
+      const count = length ? state.facts[name === what ? "after" : "before"][what] : 0;
+      const packed = new DataView(whole, 4 + size + offset, length);
+      // Chapters that were stored earlier have the columns as they are.
+      state[name] = header.as_planes && length ? fromPlanes(packed, count, state.facts.layout[what]) : packed;
     }
     return state;
   });

@@ -3,10 +3,11 @@ import { AXIS } from "./drawing/stage.js";
 
 export const HELP =
   "Drag to pan, turn the wheel to zoom, drag along the time axis (or with Shift) to mark an area. " +
-  "Keys: arrow left and right pan, plus and minus zoom, Home shows everything. Enter steps to the " +
+  "Keys: arrow right and left step from event to event, and show what host, queue and device do. " +
+  "With Shift they pan. Plus and minus zoom, Home shows everything. Enter goes to the " +
   "next event, B to the next bubble, with Shift to the previous. S marks the visible part and sums " +
   "it up, G switches to the recording before, F searches. Escape clears the selection. " +
-  "The button Table shows the events as a table.";
+  "List events shows the events as a table.";
 
 export class Gestures {
   constructor(canvas, view) {
@@ -82,8 +83,8 @@ export class Gestures {
     const { view } = this;
     const step = event.shiftKey ? -1 : 1;
     const actions = {
-      arrowleft: () => view.pan(-0.15),
-      arrowright: () => view.pan(0.15),
+      arrowleft: () => (event.shiftKey ? view.pan(-0.15) : view.stepThrough(-1)),
+      arrowright: () => (event.shiftKey ? view.pan(0.15) : view.stepThrough(1)),
       arrowup: () => view.zoom(0.7),
       arrowdown: () => view.zoom(1 / 0.7),
       "+": () => view.zoom(0.7),

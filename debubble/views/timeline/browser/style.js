@@ -54,6 +54,29 @@ export const STYLE = `
   .tip .code {
     font-family: var(--jp-code-font-family, ui-monospace, monospace); margin-top: 3px;
   }
+  .stepper { margin: 0 0 8px; }
+  .step-head { display: flex; flex-wrap: wrap; gap: 4px 8px; align-items: center; margin-bottom: 5px; }
+  .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(180px, 1fr)); gap: 6px; }
+  .panel {
+    border: 1px solid rgba(128,128,128,.5); border-left-width: 4px; border-radius: 5px;
+    padding: 3px 8px; min-height: 2.9em; overflow-wrap: anywhere; min-width: 0;
+  }
+  .panel b { display: block; }
+  .panel[data-state=busy] { border-left-color: #0072b2; }
+  .panel[data-state=waits] { border-left: 4px dashed #b97f00; }
+  &.dark .panel[data-state=busy] { border-left-color: #4ba6dd; }
+  &.dark .panel[data-state=waits] { border-left-color: #f2b632; }
+  .panel i { display: inline-block; width: 8px; height: 12px; border-radius: 2px; margin-right: 2px; vertical-align: -2px; }
+  .panel i + span { margin-left: 4px; }
+  .lines { margin-top: 6px; }
+  .line { display: flex; gap: 10px; padding: 1px 6px; border-left: 3px solid transparent; }
+  .line .place { flex: 0 0 auto; min-width: 11em; }
+  .line code {
+    font: 12px/1.45 var(--jp-code-font-family, ui-monospace, monospace); background: none;
+    color: inherit; overflow-wrap: anywhere; white-space: pre-wrap; padding: 0; min-width: 0;
+  }
+  .line.lit { background: rgba(230,159,0,.22); border-left-color: #b97f00; font-weight: 600; }
+  .line.lit code { font-weight: 600; }
   .legend { display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: center; }
   .share {
     display: grid; grid-template-columns: 44px minmax(60px, 22%) 1fr; gap: 0 10px;

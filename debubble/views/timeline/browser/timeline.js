@@ -2,22 +2,29 @@
 // drawn on a canvas. Nothing is loaded from anywhere.
 import { Area } from "./around/area.js";
 import { fillCounts, fillHeadline, fillLegend, fillShares, inWords, took } from "./around/facts.js";
-import { Search } from "./around/search.js";
+import { Stepper } from "./around/stepper.js";
 import { Table } from "./around/table.js";
 import { Tip } from "./around/tip.js";
+import { Tools } from "./around/tools.js";
 import { drawBubbles } from "./drawing/bubbles.js";
-import { drawArea, drawMatches, drawTarget } from "./drawing/focus.js";
+import { drawArea, drawMatches, drawMoment, drawTarget } from "./drawing/focus.js";
 import { drawGround, drawOverview } from "./drawing/ground.js";
 import { drawLanes } from "./drawing/lanes.js";
+import { drawQueue } from "./drawing/queue.js";
 import { AXIS, GUTTER, OVERVIEW, Stage } from "./drawing/stage.js";
+import { drawBeginnings, drawSteps } from "./drawing/steps.js";
 import { Gestures, HELP } from "./gestures.js";
+import { targetAt } from "./pointing.js";
 import { Recording } from "./recording/recording.js";
 import { STYLE } from "./style.js";
-import { add, addButton } from "./words.js";
+import { add } from "./words.js";
 
 const SHORTEST_VIEW = 0.05; // microseconds
 const MARGIN = 0.008; // of the axis, left and right of it
 const STACKED = 3; // A recording that is more times as long as the other is drawn above it.
+const LONG_LOAD = 0.15; // of the axis: a longer load is left out of the first view
+const MANY = 50; // events of the device behind a load, without which the load is the subject
+const LOAD_SEEN = 0.05; // of the first view: the end of a load that is left out
 
 class TimelineView {
   constructor(model, el) {
@@ -54,24 +61,8 @@ class TimelineView {
     add(this.root, "style", {}, STYLE);
     const head = add(this.root, "div", { class: "head" });
     this.badge = add(head, "span", { class: "badge" });
-    const tools = add(head, "span", { class: "tools", role: "group", "aria-label": "View" });
-    this.search = new Search(tools, this);
-    addButton(tools, "−", "Zoom out", () => this.zoom(1 / 0.6));
-    addButton(tools, "+", "Zoom in", () => this.zoom(0.6));
-    addButton(tools, "All", "Show everything", () => this.reset());
-    addButton(tools, "Sum view", "Mark the visible part and sum it up", () => this.markSeen());
-    this.otherButton = addButton(tools, "Search before", "Use the recording before", () => this.askOther());
-    this.tableButton = addButton(tools, "Table", "Show the events as a table", () => {
-      this.tableButton.setAttribute("aria-pressed", String(this.table.toggle()));
-      this.redraw();
-    });
-    this.tableButton.setAttribute("aria-pressed", "false");
-    this.tableButton.setAttribute("aria-controls", `${id}-table`);
-    const keys = addButton(tools, "?", "How to use it", () => {
-      help.classList.toggle("unseen");
-      keys.setAttribute("aria-expanded", String(!help.classList.contains("unseen")));
-    });
-    keys.setAttribute("aria-expanded", "false");
+    this.tools = new Tools(head, this, `${id}-table`);
+    this.search = this.tools.search;
     this.headline = add(this.root, "div", { class: "headline" });
     this.counts = add(this.root, "div", { class: "counts" });
     const stage = add(this.root, "div", { class: "stage" });
@@ -83,13 +74,24 @@ class TimelineView {
     });
     this.stage = new Stage(this.canvas);
     this.tip = new Tip(stage, this.canvas, () => this.hover(null));
+    this.stepper = new Stepper(this.root, this);
     this.legend = add(this.root, "div", { class: "legend" });
     this.shares = add(this.root, "div", { class: "shares" });
-    const help = add(this.root, "p", { class: "help unseen", id: `${id}-help` }, HELP);
+    this.help = add(this.root, "p", { class: "help unseen", id: `${id}-help` }, HELP);
     this.live = add(this.root, "p", { class: "unseen", "aria-live": "polite", role: "status" });
     this.areaSums = new Area(this.root, () => this.mark(null));
     this.table = new Table(this.root, `${id}-table`, this);
     this.gestures = new Gestures(this.canvas, this);
+  }
+
+  toggleTable() {
+    this.tools.table.setAttribute("aria-pressed", String(this.table.toggle()));
+    this.redraw();
+  }
+
+  toggleHelp() {
+    this.help.classList.toggle("unseen");
+    this.tools.help.setAttribute("aria-expanded", String(!this.help.classList.contains("unseen")));
   }
 
   // ---- data
@@ -102,11 +104,16 @@ class TimelineView {
     this.after = new Recording(this.model, facts, "after", lanes);
     this.before = facts.before ? new Recording(this.model, facts, "before", lanes) : null;
     this.length = Math.max(this.after.length, this.before?.length ?? 0, facts.axis ?? 0, 1);
-    this.stage.lay(lanes, this.how(), facts.palette);
-    this.selected = null;
-    this.hover(null);
+    const all = this.before ? [this.before, this.after] : [this.after];
+    this.stage.lay(lanes, this.how(), facts.palette, {
+      withSteps: all.some(({ steps }) => steps.length),
+      withQueue: all.some(({ queue }) => queue.peak),
+    });
+    this.load = this.longLoad(all);
+    this.select(null);
     this.ask(this.before && this.asked?.which === "before" ? this.before : this.after);
     if (this.view) this.show(...this.view);
+    else if (this.load && !this.showsAll) this.leaveLoadOut();
     this.describe(kinds, causes);
     if (this.area) this.mark(this.area);
   }
@@ -119,6 +126,18 @@ class TimelineView {
     return long > STACKED * short ? "stacked" : "ghosted";
   }
 
+  /** Microseconds of a load that is long beside the rest of a busy recording, or 0. */
+  longLoad(all) {
+    const loads = all.map(({ facts }) => facts.load ?? 0);
+    const isBusy = all.some((recording) => recording.deviceEvents > MANY);
+    const load = Math.min(...loads);
+    return isBusy && !this.facts.axis && load > LONG_LOAD * this.length ? load : 0;
+  }
+
+  leaveLoadOut() {
+    this.show(this.load - LOAD_SEEN * (this.length - this.load), this.everything[1]);
+  }
+
   describe(kinds, causes) {
     const { facts } = this;
     this.badge.textContent = facts.after.label;
@@ -128,7 +147,6 @@ class TimelineView {
       : "These times were measured";
     this.root.setAttribute("aria-label", `Timeline, ${facts.after.label}`);
     this.canvas.setAttribute("aria-label", inWords(facts));
-    this.otherButton.hidden = !this.before;
     fillHeadline(this.headline, facts);
     fillCounts(this.counts, facts);
     fillLegend(this.legend, this.before ? [this.after, this.before] : [this.after], kinds);
@@ -145,7 +163,7 @@ class TimelineView {
 
   ask(recording) {
     this.asked = recording;
-    this.otherButton.setAttribute("aria-pressed", String(recording.which === "before"));
+    this.tools.say(this.before ? recording.which : null);
     this.search.look();
   }
 
@@ -193,30 +211,18 @@ class TimelineView {
     this.show(start + (end - start) * share, end + (end - start) * share);
   }
 
+  /** Shows everything; where that is shown already, leaves a long load out. */
   reset() {
+    this.showsAll = this.view !== null || !this.load;
     this.view = null;
+    if (!this.showsAll) this.leaveLoadOut();
     this.redraw();
   }
 
   // ---- what is pointed at
 
-  /** Returns the target at a point of the canvas: a ghost that stands out comes first. */
   find(x, y) {
-    const { stage, before, after } = this;
-    const row = x < GUTTER ? null : stage.rowAt(y);
-    if (!row) return null;
-    const at = stage.timeAt(x), near = 4 / stage.scale;
-    const ask = (recording) => {
-      if (row.lane === null) return recording.bubbleAt(at, near / 4);
-      return recording.eventAt(row.lane, at, near) ?? (row.host ? null : recording.bubbleAt(at, near / 4));
-    };
-    if (!before) return ask(after);
-    if (row.which) return ask(row.which === "before" ? before : after);
-    const [top] = row.lane === null ? stage.idleSlot("after") : stage.slot(row, "", false);
-    const ghost = row.lane === null ? before.bubbleAt(at, near / 4) : before.eventAt(row.lane, at, near);
-    if (y < top) return ghost ?? ask(after);
-    const own = ask(after);
-    return (own?.what === "events" || row.lane === null ? own : null) ?? ghost ?? own;
+    return targetAt(this, x, y);
   }
 
   hover(target, pointer = null) {
@@ -237,7 +243,24 @@ class TimelineView {
     this.selected = target;
     if (target) this.say(this.recordingOf(target).lines(target).join(", ").replace("› ", ""));
     else this.hover(null);
+    if (target?.what === "events" && this.stepper.isOpen) {
+      this.stepper.show(this.recordingOf(target), target.index);
+    }
     this.redraw();
+  }
+
+  toggleStepper() {
+    this.stepper.open(!this.stepper.isOpen);
+    this.tools.stepper.setAttribute("aria-pressed", String(this.stepper.isOpen));
+    if (!this.stepper.isOpen) return this.redraw();
+    if (this.selected?.what === "events") this.select(this.selected);
+    else this.step("events", 1);
+  }
+
+  /** Goes from event to event, and shows what host, queue and device do at its beginning. */
+  stepThrough(by) {
+    if (!this.stepper.isOpen) this.toggleStepper();
+    else this.step("events", by);
   }
 
   selectedCentre() {
@@ -266,7 +289,7 @@ class TimelineView {
     if (at < 0 || at >= order.length) return this.say(`No more ${what}.`);
     this.select({ which: asked.which, what, index: order[at] });
     this.reveal();
-    this.hover(this.selected);
+    this.hover(this.stepper.isOpen ? null : this.selected);
   }
 
   /** Shows the selected target: large enough to be seen, and not larger than the view. */
@@ -337,15 +360,20 @@ class TimelineView {
       const ghost = stage.isGhost(recording.which);
       pen.globalAlpha = ghost ? (stage.dark ? 0.34 : 0.26) : 1;
       drawBubbles(stage, recording, ghost);
+      drawBeginnings(stage, recording);
       drawLanes(stage, recording, ghost);
+      drawQueue(stage, recording);
+      drawSteps(stage, recording);
       pen.globalAlpha = 1;
     }
     if (this.search.found) drawMatches(stage, this.asked, this.search.found);
+    if (this.stepper.isOpen && this.selected) drawMoment(stage, this.recordingOf(this.selected).spanOf(this.selected)[0]);
     for (const target of [this.selected, this.hovered]) {
       if (target) drawTarget(stage, this.recordingOf(target), target, target === this.selected);
     }
     pen.restore();
     drawOverview(stage, this.length, this.view !== null);
+    this.tools.all.textContent = this.load && this.view === null ? "Hide the load" : "Show all";
     this.table.fill();
     const [start, end] = this.range;
     const { selected } = this;

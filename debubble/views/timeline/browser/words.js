@@ -47,6 +47,16 @@ export function fit(pen, text, width) {
   return letters >= 3 ? `${text.slice(0, letters)}…` : "";
 }
 
+/** The colour of words on a box of `colour` (#rrggbb): white or nearly black, whichever differs
+ * more. */
+export function inkOn(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => {
+    const value = parseInt(colour.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.19 ? "#ffffff" : "#10141a";
+}
+
 /** A new node at the end of `parent`. Text is never markup. */
 export function add(parent, tag, attributes, text = null) {
   const node = document.createElement(tag);
@@ -57,7 +67,9 @@ export function add(parent, tag, attributes, text = null) {
 }
 
 export function addButton(parent, text, label, action) {
-  const button = add(parent, "button", { type: "button", title: label, "aria-label": label }, text);
+  // The name begins with the words that are seen, so that one can say them to click.
+  const name = /^[A-Z]/.test(text) && !label.startsWith(text) ? `${text}: ${label}` : label;
+  const button = add(parent, "button", { type: "button", title: label, "aria-label": name }, text);
   button.addEventListener("click", action);
   return button;
 }

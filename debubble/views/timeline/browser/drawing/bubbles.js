@@ -6,8 +6,8 @@ const FAINTEST = 0.04;
 export function drawBubbles(stage, recording, ghost) {
   const { pen, plotWidth } = stage;
   const { bubbles } = recording;
-  const streams = stage.rowsOf(recording.which).find((row) => !row.host).top;
   const idle = stage.rowOf(recording.which, null).top;
+  const streams = stage.rowsOf(recording.which).find((row) => row.what === "lane" && !row.host)?.top ?? idle;
   const [top, height] = stage.idleSlot(recording.which);
   const columns = stage.causes.map(() => new Float32Array(Math.ceil(plotWidth) + 1));
   const alpha = pen.globalAlpha;

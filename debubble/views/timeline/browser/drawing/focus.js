@@ -1,5 +1,8 @@
 // Highlights: the hovered and the selected target, the matches of a search, and a marked area.
 import { AXIS, OVERVIEW } from "./stage.js";
+import { sideOf } from "./steps.js";
+
+const MOST_WAYS = 12; // arrows from a launch: a graph starts hundreds of kernels
 
 export function drawTarget(stage, recording, target, selected) {
   const { pen } = stage;
@@ -13,11 +16,36 @@ export function drawTarget(stage, recording, target, selected) {
     pen.strokeRect(left, top - 1, right - left, height + 2);
     return;
   }
+  if (target.what === "queue") return;
+  if (target.what === "steps") {
+    const row = stage.rowsOf(target.which).find(({ what }) => what === "steps");
+    const [top, height] = sideOf(row, target.side);
+    pen.strokeRect(left, top, right - left, height);
+    return;
+  }
   const key = stage.kinds[recording.kind[target.index]].key;
   const [top, height] = stage.slot(stage.rowOf(target.which, recording.lane[target.index]), key, ghost);
   pen.strokeRect(left - 0.5, top - 1, right - left + 1, height + 2);
   const launch = recording.launched_by[target.index];
   if (launch >= 0) drawWay(stage, recording, launch, left, top);
+  else if (recording.laneNames[recording.lane[target.index]] === "host") {
+    for (const index of recording.startedBy(target.index).slice(0, MOST_WAYS)) drawStarted(stage, recording, target.index, index);
+  }
+}
+
+/** Draws the arrow from a launch to one of the kernels and copies that it started. */
+function drawStarted(stage, recording, launch, index) {
+  const key = stage.kinds[recording.kind[index]].key;
+  const row = stage.rowOf(recording.which, recording.lane[index]);
+  const [top] = stage.slot(row, key, stage.isGhost(recording.which));
+  drawWay(stage, recording, launch, stage.x(recording.start[index]), top);
+}
+
+/** Draws the moment that host, queue and device are shown at. */
+export function drawMoment(stage, moment) {
+  const x = stage.x(moment);
+  stage.pen.fillStyle = stage.ink;
+  stage.pen.fillRect(x - 0.75, AXIS - 6, 1.5, stage.height - OVERVIEW - AXIS + 2);
 }
 
 /** Draws an arrow from a launch to the kernel or copy that it started, at (x, y). */
@@ -43,6 +71,7 @@ export function drawMatches(stage, recording, matches) {
   const { pen } = stage;
   pen.fillStyle = stage.ink;
   for (const row of stage.rowsOf(recording.which)) {
+    if (row.lane === undefined) continue;
     const seen = new Uint8Array(Math.ceil(stage.plotWidth) + 1);
     const mark = (from, to) => {
       const left = Math.max(Math.floor(stage.x(from)), 0);

@@ -1,5 +1,6 @@
 // The background of the events: rows, their names, the axis, and an overview of the visible part.
 import { tickLabel, tickStep } from "../words.js";
+import { sideOf } from "./steps.js";
 import { AXIS, GUTTER, OVERVIEW, RIGHT } from "./stage.js";
 
 export function drawGround(stage, modelled) {
@@ -10,9 +11,11 @@ export function drawGround(stage, modelled) {
     const last = row.which === "before" && row.lane === null;
     pen.fillStyle = last ? stage.faint : stage.line;
     pen.fillRect(0, row.top + row.height, width, 1);
-    pen.fillStyle = row.lane === null ? stage.faint : stage.ink;
+    pen.fillStyle = row.what === "lane" ? stage.ink : stage.faint;
     const name = row.which ? `${row.which}: ${row.name}` : row.name;
-    pen.fillText(name, 4, row.top + row.height / 2 + 0.5, GUTTER - 8);
+    const middle = row.top + row.height / 2 + 0.5;
+    pen.fillText(name, 4, middle, GUTTER - (row.what === "steps" ? 44 : 8));
+    if (row.what === "steps") drawSides(stage, row);
   }
   pen.fillStyle = stage.faint;
   pen.fillText(modelled ? "modelled time" : "measured time", 4, AXIS / 2, GUTTER - 8);
@@ -28,6 +31,19 @@ export function drawGround(stage, modelled) {
     const half = pen.measureText(label).width / 2;
     pen.fillText(label, Math.min(Math.max(x - half, GUTTER), width - RIGHT - 2 * half), AXIS / 2);
   }
+}
+
+/** The names of the two halves of the row of steps. */
+function drawSides(stage, row) {
+  const { pen } = stage;
+  pen.font = `9.5px ${stage.font}`;
+  pen.textAlign = "right";
+  for (const side of ["host", "device"]) {
+    const [top, height] = sideOf(row, side);
+    pen.fillText(side, GUTTER - 4, top + height / 2 + 0.5);
+  }
+  pen.textAlign = "left";
+  pen.font = `11px ${stage.font}`;
 }
 
 /** A bar below: `length` is the whole axis in microseconds. */

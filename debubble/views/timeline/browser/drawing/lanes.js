@@ -1,6 +1,6 @@
 // The events of a recording: boxes where they are wide enough, and where not, how full a pixel is.
 import { lower, upper } from "../recording/columns.js";
-import { fit, shortName } from "../words.js";
+import { fit, inkOn, shortName } from "../words.js";
 import { Crowd } from "./crowd.js";
 
 const NARROWEST_BOX = 4; // pixels
@@ -9,7 +9,7 @@ const ARROWS = { h2d_pageable: "▲ ", h2d_pinned: "▲ ", d2h: "▼ ", d2d: "�
 
 export function drawLanes(stage, recording, ghost) {
   for (const row of stage.rowsOf(recording.which)) {
-    const lane = row.lane === null ? null : recording.lanes[row.lane];
+    const lane = row.what === "lane" ? recording.lanes[row.lane] : null;
     if (lane) drawLane(stage, recording, row, lane, ghost);
   }
 }
@@ -76,6 +76,6 @@ function drawName(stage, recording, row, index) {
     pen.fillStyle = stage.kindColours[recording.kind[index]];
     pen.fillRect(left + 2, top + 3, pen.measureText(text).width + 6, height - 6);
   }
-  pen.fillStyle = stage.dark || sync ? "#10141a" : "#ffffff";
+  pen.fillStyle = inkOn(stage.kindColours[recording.kind[index]]);
   pen.fillText(text, left + 5, top + height / 2 + 0.5);
 }

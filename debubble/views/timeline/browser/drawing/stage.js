@@ -1,7 +1,7 @@
 // The canvas: its size, its rows, its colours, and which moment lies where.
 
 export const GUTTER = 98, AXIS = 24, OVERVIEW = 12, RIGHT = 10;
-const HOST_ROW = 40, ROW = 40, IDLE_ROW = 24;
+const HOST_ROW = 40, ROW = 40, IDLE_ROW = 24, STEPS_ROW = 38, QUEUE_ROW = 24;
 
 export class Stage {
   constructor(canvas) {
@@ -13,22 +13,24 @@ export class Stage {
 
   /** Lays out the rows from the top down, then idle time. `how` is "alone", "ghosted", where the
    * ghost takes each row's upper edge, or "stacked", where it has rows of its own above. */
-  lay(lanes, how, { kinds, causes }) {
+  lay(lanes, how, { kinds, causes }, { withSteps, withQueue }) {
     Object.assign(this, { ghosted: how === "ghosted", stacked: how === "stacked", kinds, causes });
     this.rows = [];
     this.height = AXIS;
     for (const which of this.stacked ? ["before", "after"] : [null]) {
+      if (withSteps) this.addRow({ which, what: "steps", name: "steps", height: STEPS_ROW });
       lanes.forEach((name, lane) => {
         const host = name === "host";
-        this.addRow({ which, name, lane, host, height: host ? HOST_ROW : ROW });
+        this.addRow({ which, what: "lane", name, lane, host, height: host ? HOST_ROW : ROW });
+        if (host && withQueue) this.addRow({ which, what: "queue", name: "queue", height: QUEUE_ROW });
       });
-      this.addRow({ which, name: "idle", lane: null, host: false, height: IDLE_ROW });
+      this.addRow({ which, what: "idle", name: "idle", lane: null, height: IDLE_ROW });
     }
     this.height += OVERVIEW + 4;
   }
 
   addRow(row) {
-    this.rows.push({ ...row, top: this.height });
+    this.rows.push({ host: false, lane: undefined, ...row, top: this.height });
     this.height += row.height;
   }
 
@@ -109,6 +111,8 @@ export class Stage {
     this.ink = ink;
     this.font = style.fontFamily;
     this.faint = this.dark ? "#9aa5b1" : "#5f6b7a";
+    this.ground = this.dark ? "#15181d" : "#ffffff";
+    this.accent = this.dark ? "#a99df0" : "#4b3b8f";
     this.line = this.dark ? "rgba(255,255,255,.11)" : "rgba(15,23,42,.09)";
     root.classList.toggle("dark", this.dark);
     const tone = this.dark ? "dark" : "light";

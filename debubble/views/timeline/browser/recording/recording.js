@@ -1,6 +1,11 @@
 // One recording, unpacked and ordered for quick look-up; time 0 is its first event.
-import { bytes, time } from "../words.js";
+import { bytes, count, shortName, time } from "../words.js";
 import { columns, lower, upper } from "./columns.js";
+import { Queue } from "./queue.js";
+import { stepsOf } from "./steps.js";
+
+const WORK = ["kernel or copy", "kernels and copies"];
+const WAITS = ["launch waits for the device", "launches wait for the device"];
 
 export class Recording {
   /** which: "after", the recording that is shown, or "before", its ghost. lanes: names of all rows
@@ -25,6 +30,20 @@ export class Recording {
     this.order = Int32Array.from(this.start.keys()).sort((a, b) => this.start[a] - this.start[b]);
     this.bubbleOrder = Int32Array.from(this.bubbles.start.keys());
     this.sortIntoLanes();
+    this.queue = new Queue(this);
+    this.steps = stepsOf(this, this.facts.steps ?? [], Number.isFinite(first) ? first : 0);
+  }
+
+  get deviceEvents() {
+    const host = this.lanes[this.laneNames.indexOf("host")];
+    return this.start.length - (host?.starts.length ?? 0);
+  }
+
+  /** The events that a launch started, in the order in which they begin. */
+  startedBy(launch) {
+    const found = [];
+    for (let i = 0; i < this.launched_by.length; i++) if (this.launched_by[i] === launch) found.push(i);
+    return found.sort((a, b) => this.start[a] - this.start[b]);
   }
 
   sortIntoLanes() {
@@ -51,8 +70,10 @@ export class Recording {
     });
   }
 
-  /** [start, end] in microseconds of an event or a bubble. */
-  spanOf({ what, index }) {
+  /** [start, end] in microseconds of an event, a bubble, a side of a step, or a moment. */
+  spanOf({ what, index, side, moment }) {
+    if (what === "steps") return this.steps[index][side];
+    if (what === "queue") return [moment, moment];
     const set = what === "events" ? this : this.bubbles;
     return [set.start[index], set.start[index] + set.duration[index]];
   }
@@ -68,6 +89,17 @@ export class Recording {
       if (away <= distance) [best, distance] = [found.index[i], away];
     }
     return best < 0 ? null : { which: this.which, what: "events", index: best };
+  }
+
+  /** The step whose side, "host" or "device", is at a moment, or null. */
+  stepSideAt(side, moment, near) {
+    const within = ({ [side]: span }) => span && span[0] - near <= moment && moment <= span[1] + near;
+    const index = this.steps.findLastIndex(within);
+    return index < 0 ? null : { which: this.which, what: "steps", index, side };
+  }
+
+  queueAt(moment) {
+    return { which: this.which, what: "queue", index: this.queue.at(moment), moment };
   }
 
   bubbleAt(moment, near) {
@@ -103,9 +135,25 @@ export class Recording {
     return [this.laneNames[this.lane[index]], words, this.source[index]];
   }
 
+  /** What the device does in an event: "kernel gemm", "pinned upload". */
+  workOf(index) {
+    const { key, words } = this.kinds[this.kind[index]];
+    return key === "kernel" ? `${words} ${shortName(this.facts.names[this.name[index]])}` : words;
+  }
+
+  /** The numbers of the source lines of events, by file and line. */
+  get linesInOrder() {
+    return (this.sortedLines ??= [...new Set(this.source)].filter((source) => source >= 0).sort((a, b) => {
+      const [one, other] = [a, b].map((source) => this.facts.sources[source][0]);
+      return one.localeCompare(other, "en", { numeric: true });
+    }));
+  }
+
   /** Returns the lines that describe an event or a bubble; source text after "› ". */
   lines(target) {
     const { what, index } = target;
+    if (what === "steps") return this.linesOfStep(this.steps[index]);
+    if (what === "queue") return [`queue: ${count(index, WAITS)}`, `at ${time(target.moment)}`];
     const [, words, source] = this.about(target);
     const title = this.which === "before" ? `before: ${words}` : words;
     const [where, text] = source < 0 ? [] : this.facts.sources[source];
@@ -118,7 +166,20 @@ export class Recording {
       const late = this.start[index] - this.start[launch];
       const call = this.facts.names[this.name[launch]];
       lines.push(`launched by ${call}, ${time(Math.max(late, 0))} before it ran`);
-    }
+    } else if (this.laneNames[this.lane[index]] === "host") lines.push(...this.linesOfStarted(index));
     return [...lines, ...place];
+  }
+
+  linesOfStarted(launch) {
+    const started = this.startedBy(launch);
+    if (!started.length) return [];
+    const wait = Math.max(this.start[started[0]] - this.start[launch], 0);
+    const first = started.length > 1 ? "the first of them" : "which";
+    return [`started ${count(started.length, WORK)}, ${first} ran ${time(wait)} later`];
+  }
+
+  linesOfStep({ name, host, device }) {
+    const span = ([from, to]) => `${time(to - from)}, from ${time(from)} to ${time(to)}`;
+    return [`step: ${name}`, `host: ${span(host)}`, device ? `device: ${span(device)}` : "device: nothing"];
   }
 }
