@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from debubble.timeline.event import Step
+from debubble.views.prediction.stretch import Stretch, StretchField
 from debubble.views.timeline.palette import EVENT_STYLES
 from tests.timeline.recordings import Recording, transformer_step
 
@@ -775,7 +776,7 @@ def test_arrows_step_through_what_host_queue_and_device_do(show):
         assert stepper.locator("[aria-current]").count() == 1
     hosts, queues, devices = zip(*seen, strict=True)
     assert hosts[0] == "launches cudaLaunchKernel" and hosts[3].startswith("waits: cuda")
-    assert [words.split()[0] for words in queues] == "empty 1 1 1 empty empty empty empty".split()
+    assert [words.split()[0] for words in queues] == ["empty", *"111", *["empty"] * 4]
     assert devices[2] == "kernel gemm" and devices[4] == "kernel softmax"
     assert "idles: it waits for the host" in devices[5]
     assert "No more events." in view.page.locator("[aria-live]").inner_text()
@@ -809,3 +810,37 @@ def test_a_load_that_is_the_subject_is_shown(show):
     recording.kernel(0, 2_000, recording.launch(0, 4), name="sleep")
     recording.copy(2_000, 3_000, launched_by=recording.launch(5, 9))
     assert show(recording.timeline).range[0] < 0
+
+
+def test_a_question_is_answered_by_a_mark_on_its_timeline(show):
+    field = StretchField(5, {"the first kernel": (0, 2)})
+    view = show(field)
+    assert not view.page.locator(".tools").is_visible()
+    box = view.canvas.bounding_box()
+    view.move(view.x_of(2000), IDLE_ALONE)
+    view.page.mouse.down()
+    view.page.mouse.move(box["x"] + view.x_of(3250), box["y"] + IDLE_ALONE, steps=3)
+    view.page.mouse.up()
+    view.settle()
+    assert marked(view) == pytest.approx([2000, 3250], abs=10)
+    view.press("ArrowLeft", "ArrowLeft", "Shift+ArrowRight")
+    assert marked(view) == pytest.approx([2062.5, 3125], abs=10)
+    assert "Your mark: from 2.06 ms to 3.12 ms" in view.page.locator("[aria-live]").inner_text()
+    view.press("Enter")
+    assert view.page.evaluate("window.sent") == {"event": "submit"}
+    before = view.image()
+    field.reveal(Stretch(2.0, 3.2), served())
+    view.page.evaluate("(state) => window.timeline.update(state)", view.state())
+    view.settle()
+    assert view.image().shape != before.shape or (view.image() != before).any()
+    view.page.evaluate("window.timeline.values.disabled = true")
+    view.press("ArrowRight")
+    assert marked(view) == pytest.approx([2062.5, 3125], abs=10)
+
+
+IDLE_ALONE = 76
+"""The height of the row idle below a stream alone."""
+
+
+def marked(view):
+    return view.page.evaluate("window.timeline.values.mark")

@@ -33,13 +33,16 @@ async ({ source, state }) => {
     get: (name) => values[name],
     on: (name, listener) => listeners.push(listener),
     off: (name, listener) => listeners.splice(listeners.indexOf(listener), 1),
+    set: (name, value) => (values[name] = value),
+    save_changes: () => {},
+    send: (content) => (window.sent = content),
   };
   const module = await import("data:text/javascript;base64," + source);
   // As JupyterLab does, draw it first and put it into the page then.
   const el = document.createElement("div");
   const remove = module.default.render({ model, el });
   document.querySelector("#here").append(el);
-  window.timeline = { remove, listeners, update: (state) => {
+  window.timeline = { remove, listeners, values, update: (state) => {
     set(state);
     listeners.forEach((listener) => listener());
   } };
@@ -66,9 +69,12 @@ class TimelinePage:
     """A browser page that shows one timeline, with methods for what a reader does (hover, wheel,
     press keys) and sees."""
 
-    def __init__(self, page: Page, timeline: Timeline, before: Timeline | None = None) -> None:
+    def __init__(
+        self, page: Page, timeline: Timeline | TimelineWidget, before: Timeline | None = None
+    ) -> None:
         self.page = page
-        self.widget = TimelineWidget(timeline, before)
+        is_widget = isinstance(timeline, TimelineWidget)
+        self.widget = timeline if is_widget else TimelineWidget(timeline, before)
         page.set_content("<body style='margin: 16px'><button>first</button><div id=here></div>")
         self.theme(LIGHT)
         source = base64.b64encode(str(TimelineWidget._esm).encode()).decode()

@@ -15,6 +15,7 @@ from debubble.views.prediction import (
 )
 from debubble.views.prediction.question import AT_ONCE, WITHHELD, Question
 from debubble.views.prediction.stretch import Stretch
+from tests.timeline.recordings import transformer_step
 
 ROOT = Path(__file__).parents[2]
 LINES = ("loss.item()", "loss += 1")
@@ -209,16 +210,18 @@ def test_an_answer_that_is_none_of_the_choices_is_refused():
 
 def test_a_stretch_is_drawn_and_what_happened_appears_on_the_drawing(shown):
     question = predict_stretch("where does it idle?", 8, {"sleep": (0, 2)})
-    drawing = question.children[1]
-    assert "sleep from 0 to 2 ms" in drawing.value
+    (known,) = question.field.timeline.events
+    assert (known.name, known.start, known.end) == ("sleep", 0, 2000)
     say(question, (0.0, 0.0))
     assert question.guess is None and "Nothing is marked" in verdict(question)
     question.field.value = (2.0, 4.0)
-    assert "your mark from 2.00 to 4.00 ms" in drawing.value
-    question.compare((2.0, 3.0))
-    assert "what happened" not in drawing.value
+    assert question.field.mark == [2000, 4000]
+    recording = transformer_step(1)
+    question.compare((2.0, 3.0), timeline=recording)
+    assert question.field.facts["answer"] is None and question.field.timeline.events == [known]
     say(question, (2.0, 4.0))
-    assert "what happened from 2.00 to 3.00 ms" in drawing.value
+    assert question.field.facts["answer"] == [2000, 3000]
+    assert question.field.timeline is recording and question.field.mark == [2000, 4000]
     assert "The two overlap by 50%." in shown[0].value
 
 
@@ -272,7 +275,8 @@ def test_predictions_are_kept_in_the_workspace_and_come_back(workspace, shown):
     number, line = predict("how many?", "waits"), predict_line("which?", LINES)
     assert (number.guess.low, number.guess.high) == (5, 9)
     assert line.guess == LINES[1]
-    assert predict_stretch("where?", 8, {}).guess == Stretch(1.0, 2.0)
+    again = predict_stretch("where?", 8, {})
+    assert again.guess == Stretch(1.0, 2.0) and again.field.mark == [1000, 2000]
     number.compare(7)
     assert "7 waits" in shown[0].value
 

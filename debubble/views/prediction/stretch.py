@@ -1,17 +1,21 @@
-"""A question whose answer is drawn: from when to when does the device do nothing?"""
+"""A question whose answer is drawn on a timeline: from when to when does the device do nothing?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import NamedTuple
 
-import ipywidgets
+import traitlets
 
+from debubble.timeline.data import TimelineData
+from debubble.timeline.event import Event
+
+from ..embedding import Bundle, with_embedding
+from ..timeline.widget import TimelineWidget
 from .question import Question
 
-WIDTH, LEFT, RIGHT, LANE, AXIS = 640, 60, 620, 34, 58
-WORK, MARK, INK = "#0072b2", "#b34a00", "#1f2933"
+MS = 1000.0
+"""Microseconds of a millisecond."""
 
 
 class Stretch(NamedTuple):
@@ -28,39 +32,80 @@ class Stretch(NamedTuple):
         return self.end - self.start
 
 
+class StretchField(TimelineWidget):
+    """A timeline of the known work, on which the reader marks a stretch: by dragging, or by the
+    arrow keys. It shows what happened beside the mark once `reveal` is called."""
+
+    mark = traitlets.List(traitlets.Float()).tag(sync=True)
+    """[start, end] of the reader's mark in microseconds; empty for none."""
+    disabled = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(self, milliseconds: float, known: Mapping[str, tuple[float, float]]) -> None:
+        self._answer: Stretch | None = None
+        super().__init__(timeline_of(known), axis=milliseconds * MS)
+
+    @property
+    def value(self) -> tuple[float, float]:
+        """The mark, (start, end) in milliseconds; (0, 0) for none."""
+        start, end = self.mark or (0.0, 0.0)
+        return start / MS, end / MS
+
+    @value.setter
+    def value(self, stretch: tuple[float, float]) -> None:
+        self.mark = [moment * MS for moment in stretch]
+
+    def reveal(self, answer: Stretch, timeline: TimelineData | None) -> None:
+        """Shows what happened below the mark, on the recording `timeline` if there is one."""
+        self._answer = answer
+        self.update(timeline or self.timeline)
+
+    def _pack(self) -> dict[str, object]:
+        packed = super()._pack()
+        answer = [moment * MS for moment in self._answer] if self._answer else None
+        facts = packed["facts"]
+        assert isinstance(facts, dict)
+        return {**packed, "facts": {**facts, "asks": True, "answer": answer}}
+
+
+def timeline_of(known: Mapping[str, tuple[float, float]]) -> TimelineData:
+    """Returns a timeline of kernels by name: (start, end) in milliseconds."""
+    events = [
+        Event("kernel", name, "stream 0", start * MS, (end - start) * MS)
+        for name, (start, end) in known.items()
+    ]
+    return TimelineData("sim", "modelled: what is known before the run", True, events)
+
+
 class StretchQuestion(Question[Stretch, Stretch]):
-    """A question that is answered by marking a stretch of the device's lane, which shows its known
-    work. Two handles move the mark; each handle takes the arrow keys, and both numbers can be
-    typed."""
+    """A question that is answered by marking a stretch of a timeline, which shows the known
+    work."""
+
+    field: StretchField
 
     def __init__(
         self, question: str, milliseconds: float, known: Mapping[str, tuple[float, float]]
     ) -> None:
-        self.milliseconds, self.known = milliseconds, dict(known)
-        self.field = ipywidgets.FloatRangeSlider(
-            value=(0.0, 0.0),
-            min=0.0,
-            max=milliseconds,
-            step=milliseconds / 80,
-            description="from, to (ms)",
-            readout_format=".2f",
-            tooltip=f"Your answer: {question}",
-            style={"description_width": "9em"},
-            layout=ipywidgets.Layout(width=f"{WIDTH}px", max_width="100%"),
-        )
-        self._drawn = ipywidgets.HTML()
-        super().__init__(question, self._drawn, self.field)
-        self.field.observe(self._draw, names="value")
-        self._draw()
+        self.field = StretchField(milliseconds, known)
+        self._recording: TimelineData | None = None
+        super().__init__(question, self.field)
+        if self.guess is not None:
+            self.field.value = self.guess
 
-    def compare(self, answer: tuple[float, float], because: str = "") -> None:
-        """Shows the answer (start, end), in milliseconds, as soon as the reader has committed."""
+    def compare(
+        self,
+        answer: tuple[float, float],
+        because: str = "",
+        timeline: TimelineData | None = None,
+    ) -> None:
+        """Shows the answer (start, end), in milliseconds, as soon as the reader has committed, on
+        the recording `timeline` if it is given."""
+        self._recording = timeline
         super().compare(Stretch(*answer), because)
 
     def read(self) -> Stretch:
         stretch = Stretch(*self.field.value)
         if stretch.length <= 0:
-            raise ValueError("Nothing is marked: move the two handles apart.")
+            raise ValueError("Nothing is marked: drag along the timeline.")
         return stretch
 
     def parse(self, words: str) -> Stretch:
@@ -81,56 +126,18 @@ class StretchQuestion(Question[Stretch, Stretch]):
 
     def _update(self) -> None:
         super()._update()
-        self._draw()
-
-    def _draw(self, change: dict | None = None) -> None:
-        stretches = {"your mark": Stretch(*self.field.value)}
         if self.answer is not None and not self.is_open:
-            stretches["what happened"] = self.answer
-        self._drawn.value = self.svg(stretches)
+            self.field.reveal(self.answer, self._recording)
 
-    def svg(self, stretches: Mapping[str, Stretch]) -> str:
-        """Returns the device's lane as SVG, with the known work and the named `stretches`, such as
-        the reader's mark. Its label describes it in words."""
-        words, parts = [f"The device, 0 to {self.milliseconds:g} ms"], []
-        for name, (start, end) in self.known.items():
-            parts.append(self._box(start, end, LANE - 12, 24, WORK, name))
-            words.append(f"{name} from {start:g} to {end:g} ms")
-        for row, (name, stretch) in enumerate(stretches.items()):
-            if stretch.length > 0:
-                top = LANE - 15 + 22 * row
-                parts.append(self._box(*stretch, top, 8, MARK, ""))
-                right = self._x(stretch.end) + 4
-                parts.append(f'<text x="{right:.0f}" y="{top + 8}" fill="{MARK}">{name}</text>')
-                words.append(f"{name} from {stretch.start:.2f} to {stretch.end:.2f} ms")
-        for tick in range(int(self.milliseconds) + 1):
-            x = self._x(tick)
-            parts.append(f'<text x="{x:.0f}" y="{AXIS + 14}" text-anchor="middle">{tick} ms</text>')
-            parts.append(f'<path d="M{x:.0f} {AXIS - 4}v6" stroke="{INK}"/>')
-        label = escape("; ".join(words))
-        return (
-            f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {AXIS + 20}" '
-            f'style="max-width:{WIDTH}px;width:100%;background:#fff" font-size="12" fill="{INK}">'
-            f'<text x="4" y="{LANE + 4}">device</text>'
-            f'<path d="M{LEFT} {AXIS}H{RIGHT}" stroke="{INK}"/>{"".join(parts)}</svg>'
-        )
-
-    def _box(
-        self, start: float, end: float, top: float, height: float, colour: str, name: str
-    ) -> str:
-        left, width = self._x(start), self._x(end) - self._x(start)
-        text = f'<text x="{left + 4:.0f}" y="{top + 16}" fill="#fff">{escape(name)}</text>'
-        box = f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{height}" '
-        return f'{box}fill="{colour}" rx="2"/>{text if name else ""}'
-
-    def _x(self, milliseconds: float) -> float:
-        return LEFT + (RIGHT - LEFT) * milliseconds / self.milliseconds
+    def _repr_mimebundle_(self, **kwargs: dict) -> Bundle:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        return with_embedding(bundle, "question", lambda: ({}, [self.field.state]))
 
 
 def predict_stretch(
     question: str, milliseconds: float, known: Mapping[str, tuple[float, float]]
 ) -> StretchQuestion:
-    """Returns a question whose answer is an interval on the device's lane. The whole lane is
+    """Returns a question whose answer is an interval on the device's lane of a timeline, which is
     `milliseconds` long. `known` is the known part of the device's work by name: (start, end) in
     milliseconds."""
     return StretchQuestion(question, milliseconds, known)

@@ -3,10 +3,23 @@ import { Model } from "./model.js";
 import { showDashboard } from "./dashboard.js";
 import { add } from "./nodes.js";
 
-export const VIEWS = { timeline, explorer, drawing, dashboard: showDashboard };
+export const VIEWS = { timeline, explorer, drawing, question, dashboard: showDashboard };
 
 function timeline(el, { states: [state] }) {
   WIDGETS.timeline.render({ model: new Model(state), el });
+}
+
+/** A timeline on which the reader marks the answer to the question of the form with this id: the
+ * mark fills the form's field, in milliseconds. */
+function question(el, { states: [state] }) {
+  const { asks } = el.closest("[data-asks]").dataset;
+  const field = document.querySelector(`.question[data-id="${asks}"] input[name=said]`);
+  const model = new Model({ ...state, mark: [], disabled: field.disabled });
+  WIDGETS.timeline.render({ model, el });
+  model.on("change:mark", () => {
+    if (field.disabled) return;
+    field.value = model.get("mark").map((moment) => (moment / 1000).toFixed(2)).join(" to ");
+  });
 }
 
 /** A slider over recordings. */

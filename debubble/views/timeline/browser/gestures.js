@@ -9,6 +9,10 @@ export const HELP =
   "it up, G switches to the recording before, F searches. Escape clears the selection. " +
   "List events shows the events as a table.";
 
+export const MARK_HELP =
+  "Drag along the timeline to mark your answer. The arrow keys move the end of the mark, with " +
+  "Shift its start.";
+
 export class Gestures {
   constructor(canvas, view) {
     this.canvas = canvas;
@@ -48,7 +52,8 @@ export class Gestures {
   onDown(event) {
     if (event.button !== 0) return;
     this.armed = true;
-    const marks = event.shiftKey || event.offsetY < AXIS;
+    if (this.view.asks && this.view.isLocked) return;
+    const marks = event.shiftKey || event.offsetY < AXIS || this.view.asks;
     this.drag = { x: event.offsetX, range: this.view.range, moved: false, marks };
     this.canvas.setPointerCapture(event.pointerId);
   }
@@ -74,13 +79,28 @@ export class Gestures {
   onUp() {
     const { view, drag } = this;
     if (drag && !drag.moved) view.select(view.hovered);
-    else if (drag?.marks) view.sayArea();
+    else if (drag?.marks) {
+      view.sayArea();
+      view.giveMark();
+    }
     this.drag = null;
+  }
+
+  /** In a question the arrow keys move the end of the mark, with Shift its start. */
+  onMarkKey(event) {
+    const { view } = this;
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (by) view.moveMark(by, event.shiftKey);
+    else if (event.key === "Enter") view.model.send?.({ event: "submit" });
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
   }
 
   onKey(event) {
     if (event.altKey || event.ctrlKey || event.metaKey) return;
     const { view } = this;
+    if (view.asks) return this.onMarkKey(event);
     const step = event.shiftKey ? -1 : 1;
     const actions = {
       arrowleft: () => (event.shiftKey ? view.pan(-0.15) : view.stepThrough(-1)),

@@ -54,6 +54,7 @@ export const STYLE = `
   .tip .code {
     font-family: var(--jp-code-font-family, ui-monospace, monospace); margin-top: 3px;
   }
+  &.asks :is(.tools, .counts, .headline, .legend, .shares) { display: none; }
   .stepper { margin: 0 0 8px; }
   .step-head { display: flex; flex-wrap: wrap; gap: 4px 8px; align-items: center; margin-bottom: 5px; }
   .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(180px, 1fr)); gap: 6px; }

@@ -7,17 +7,17 @@ import { Table } from "./around/table.js";
 import { Tip } from "./around/tip.js";
 import { Tools } from "./around/tools.js";
 import { drawBubbles } from "./drawing/bubbles.js";
-import { drawArea, drawMatches, drawMoment, drawTarget } from "./drawing/focus.js";
+import { drawAnswer, drawArea, drawMatches, drawMoment, drawTarget } from "./drawing/focus.js";
 import { drawGround, drawOverview } from "./drawing/ground.js";
 import { drawLanes } from "./drawing/lanes.js";
 import { drawQueue } from "./drawing/queue.js";
 import { AXIS, GUTTER, OVERVIEW, Stage } from "./drawing/stage.js";
 import { drawBeginnings, drawSteps } from "./drawing/steps.js";
-import { Gestures, HELP } from "./gestures.js";
+import { Gestures, HELP, MARK_HELP } from "./gestures.js";
 import { targetAt } from "./pointing.js";
 import { Recording } from "./recording/recording.js";
 import { STYLE } from "./style.js";
-import { add } from "./words.js";
+import { add, time } from "./words.js";
 
 const SHORTEST_VIEW = 0.05; // microseconds
 const MARGIN = 0.008; // of the axis, left and right of it
@@ -37,6 +37,8 @@ class TimelineView {
     this.read();
     this.onChange = () => this.read();
     model.on("change:facts", this.onChange);
+    this.onMark = () => this.readMark();
+    model.on("change:mark", this.onMark);
     this.resizes = new ResizeObserver(() => this.redraw());
     this.resizes.observe(this.canvas.parentElement);
     this.themes = new MutationObserver(() => this.redraw());
@@ -47,6 +49,7 @@ class TimelineView {
 
   remove() {
     this.model.off("change:facts", this.onChange);
+    this.model.off("change:mark", this.onMark);
     this.tip.remove();
     this.resizes.disconnect();
     this.themes.disconnect();
@@ -115,7 +118,45 @@ class TimelineView {
     if (this.view) this.show(...this.view);
     else if (this.load && !this.showsAll) this.leaveLoadOut();
     this.describe(kinds, causes);
-    if (this.area) this.mark(this.area);
+    this.root.classList.toggle("asks", this.asks);
+    this.help.textContent = this.asks ? MARK_HELP : HELP;
+    if (this.asks) this.help.classList.remove("unseen");
+    if (this.asks) this.readMark();
+    else if (this.area) this.mark(this.area);
+  }
+
+  // ---- a question that is answered by a mark
+
+  get asks() {
+    return Boolean(this.facts.asks);
+  }
+
+  get isLocked() {
+    return Boolean(this.model.get("disabled"));
+  }
+
+  readMark() {
+    const mark = this.model.get("mark") ?? [];
+    this.mark(mark.length ? mark : null);
+  }
+
+  /** Gives the marked area to the question as its answer. */
+  giveMark() {
+    if (!this.asks || !this.area) return;
+    this.model.set("mark", [...this.area]);
+    this.model.save_changes();
+  }
+
+  /** Moves the end of the mark by a step, or its start. */
+  moveMark(by, movesStart) {
+    if (this.isLocked) return;
+    const step = (by * this.length) / 80;
+    let [start, end] = this.area ?? [0, 0];
+    if (movesStart) start = Math.min(Math.max(start + step, 0), end);
+    else end = Math.min(Math.max(end + step, start), this.length);
+    this.mark([start, end]);
+    this.sayArea();
+    this.giveMark();
   }
 
   /** How the recording before is shown. As a ghost it would hide the other one if it is much longer. */
@@ -310,7 +351,7 @@ class TimelineView {
   mark(area) {
     const [first, last] = [0, this.length];
     this.area = area && [Math.max(area[0], first), Math.min(area[1], last)];
-    if (this.area) this.areaSums.show(this.area, this.before ? [this.before, this.after] : [this.after]);
+    if (this.area && !this.asks) this.areaSums.show(this.area, this.before ? [this.before, this.after] : [this.after]);
     else this.areaSums.hide();
     this.redraw();
   }
@@ -321,6 +362,7 @@ class TimelineView {
   }
 
   sayArea() {
+    if (this.asks) return this.say(`Your mark: from ${time(this.area[0])} to ${time(this.area[1])}`);
     this.say(`${this.areaSums.inWords()}. The table of sums is below the drawing.`);
   }
 
@@ -354,7 +396,8 @@ class TimelineView {
     pen.beginPath();
     pen.rect(0, AXIS - 6, stage.plotWidth, stage.height - OVERVIEW - AXIS + 6);
     pen.clip();
-    if (this.area) drawArea(stage, this.area);
+    if (this.area) drawArea(stage, this.area, this.asks ? "your mark" : "");
+    if (this.facts.answer) drawAnswer(stage, this.facts.answer);
     for (const recording of [this.before, this.after]) {
       if (!recording) continue;
       const ghost = stage.isGhost(recording.which);

@@ -93,7 +93,32 @@ export function drawMatches(stage, recording, matches) {
   }
 }
 
-export function drawArea(stage, [from, to]) {
+/** The answer to a question, beside the reader's mark. */
+export function drawAnswer(stage, [from, to]) {
+  const { pen } = stage;
+  const left = stage.x(from), width = Math.max(stage.x(to) - left, 2);
+  const bottom = stage.height - OVERVIEW - 6;
+  pen.strokeStyle = stage.accent;
+  pen.lineWidth = 2.5;
+  pen.setLineDash([6, 3]);
+  pen.strokeRect(left, AXIS + 2, width, bottom - AXIS - 2);
+  pen.setLineDash([]);
+  drawLabel(stage, "what happened", left, bottom - 8, stage.accent);
+}
+
+/** Words beside an edge of a mark, on a ground of their own. */
+function drawLabel(stage, words, left, middle, colour) {
+  const { pen } = stage;
+  const width = pen.measureText(words).width + 8;
+  const x = Math.min(Math.max(left + 3, 0), stage.plotWidth - width);
+  pen.fillStyle = stage.ground;
+  pen.fillRect(x, middle - 7, width, 14);
+  pen.fillStyle = colour;
+  pen.fillText(words, x + 4, middle + 0.5);
+}
+
+/** words: the name of the area, or "". */
+export function drawArea(stage, [from, to], words) {
   const { pen } = stage;
   const left = stage.x(from), right = Math.max(stage.x(to), left + 1);
   const height = stage.height - OVERVIEW - AXIS;
@@ -102,4 +127,5 @@ export function drawArea(stage, [from, to]) {
   pen.fillStyle = stage.ink;
   for (const edge of [left, right - 1]) pen.fillRect(edge, AXIS - 6, 1, height + 6);
   pen.fillRect(left, AXIS - 6, right - left, 2);
+  if (words) drawLabel(stage, words, left, AXIS + 10, stage.ink);
 }
