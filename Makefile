@@ -31,6 +31,7 @@ help:
 	@echo 'make wheelhouse     download what make lab needs into wheels/, for hosts without network'
 	@echo 'make store-chapters run the chapters on sim and store their outputs'
 	@echo 'make site           build the workbook as pages in build/site: no kernel, no network needed'
+	@echo 'make screenshots    take a picture of each kind of view in both themes, for assets/screenshots'
 	@echo 'make validate-gpu   on a GPU: tests, katas, chapters and benchmarks, the oldest results first,'
 	@echo '                    recorded in assets/ (MINUTES=9 stops after 9 minutes; PYTHON=python3 runs'
 	@echo '                    it on that Python as it is, nothing is installed)'
@@ -117,6 +118,9 @@ store-chapters: install-test
 
 site: install-test
 	$(IN) python -m scripts.site build/site
+
+screenshots: site
+	$(IN) python -m scripts.take_screenshots build/site
 
 validate-gpu: $(if $(PYTHON),,install-test)
 	$(VALIDATION) -m tests.validation --device cuda $(if $(MINUTES),--minutes "$$MINUTES")

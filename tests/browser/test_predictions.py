@@ -40,9 +40,8 @@ def test_run_all_keeps_answers_back_until_one_commits(lab, browser_page, screens
     answer.scroll_into_view_if_needed()
     answer.get_by_text("0 waits", exact=True).wait_for()
 
-    drawn = notebook.cell_with("svg[role=img]", ".widget-slider")
-    handle = drawn.locator(".noUi-handle").last
-    handle.focus()
+    drawn = notebook.cell_with(".debubble-timeline.asks canvas")
+    drawn.locator(".asks canvas").focus()
     for _ in range(10):
         page.keyboard.press("ArrowRight")
     drawn.get_by_role("button", name="Commit").click()

@@ -12,6 +12,7 @@ from debubble.views.dashboard import Dashboard
 from debubble.views.dashboard.settings import Amounts
 from debubble.views.drawing import Drawing
 from debubble.views.explorer import explore
+from debubble.views.prediction import predict_stretch
 from debubble.views.timeline.widget import TimelineWidget
 from tests.timeline.recordings import transformer_step
 from tests.views.held_jobs import SLIDERS, TOGGLES, HeldJobs, run
@@ -56,6 +57,7 @@ def made_up_chapter() -> NotebookNode:
     layers = explore("layers", range(1, 6), lambda n: transformer_step(1, layers=n))
     sliders = {**SLIDERS, "batch": Amounts(SLIDERS["batch"], "requests")}
     panel = Dashboard(TOGGLES, sliders, run, start=((), {"batch": 4}), jobs=HeldJobs())
+    drawn = predict_stretch("from when to when?", 8, {"a kernel": (0, 2)})
     cells = [
         text(STORY),
         code("before.show()", data=TimelineWidget(before)._repr_mimebundle_()),
@@ -66,6 +68,8 @@ def made_up_chapter() -> NotebookNode:
         code("after.show(before)", data=TimelineWidget(after, before)._repr_mimebundle_()),
         code('line = predict_line("which line?", lines)\nline', data=words(CHOICES)),
         code('line.compare("x.item()")', data=words("x.item()")),
+        code("gap = where()\ngap", data=drawn._repr_mimebundle_()),
+        code("gap.compare((2, 3))", data=words("Here is what happened:")),
         text("## The end"),
         code("layers", data=layers._repr_mimebundle_()),
         code("bars", data=bars._repr_mimebundle_()),

@@ -136,13 +136,35 @@ def test_a_timeline_lives_it_zooms_and_answers(opened):
     figure = awake(page, "timeline")
     canvas, root = figure.locator("canvas"), figure.locator(".debubble-timeline")
     everything = root.get_attribute("data-end")
-    canvas.hover(position={"x": 300, "y": 84})
+    canvas.hover(position={"x": 300, "y": 108})
     assert "kernel" in figure.locator(".tip").inner_text()
     canvas.focus()
     page.keyboard.press("+")
     settle(page)
     assert float(root.get_attribute("data-end")) < float(everything)
     assert figure.locator(".still").is_hidden()
+
+
+def test_arrow_keys_go_from_event_to_event(opened):
+    page = opened(CHAPTER)
+    figure = awake(page, "timeline")
+    for _ in range(3):
+        figure.locator("canvas").press("ArrowRight")
+    settle(page)
+    assert "event 3 of" in figure.locator(".step-head").inner_text()
+    assert figure.locator(".lit").count() == 1
+    assert figure.locator(".panel").all_inner_texts()[0].startswith("host")
+
+
+def test_a_drawn_answer_fills_the_field_of_its_question(opened):
+    page = opened(CHAPTER)
+    open_everything(page)
+    figure = awake(page, "question")
+    for _ in range(40):
+        figure.locator("canvas").press("ArrowRight")
+    settle(page)
+    field = page.locator("form.question input[name=said]").last
+    assert field.input_value() == "0.00 to 4.00"
 
 
 def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
@@ -239,6 +261,24 @@ def test_a_dashboard_shows_the_run_that_its_controls_say(opened):
     assert "8 → 32 kernels" in counts.inner_text()
 
 
+def test_a_dashboards_buttons_and_its_leading_figure(opened):
+    page = opened(CHAPTER)
+    open_everything(page)
+    figure = awake(page, "dashboard")
+    leading = figure.locator(".debubble-leading")
+    first = leading.inner_text()
+    assert first.endswith("tokens/s") and "→" not in first
+    figure.get_by_role("button", name="all", exact=True).click()
+    settle(page)
+    assert figure.get_by_label("One pinned upload").is_checked()
+    assert figure.get_by_label("One graph").is_checked()
+    before, after = leading.inner_text().split(" → ")
+    assert f"{before} tokens/s" == first and " tokens/s, × " in after
+    figure.get_by_role("button", name="none", exact=True).click()
+    settle(page)
+    assert f"→ {first}" in leading.inner_text()
+
+
 def test_a_control_that_leads_to_what_was_not_recorded_goes_back(opened):
     page = opened(CHAPTER)
     open_everything(page)
@@ -276,7 +316,7 @@ def test_a_web_server_gives_the_same(served):
     assert "20 kernels" in figure.locator(".counts").inner_text()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1100), ("dark", 400)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 900), ("dark", 400)])
 def test_nothing_keeps_people_out(browser, site, scheme, width):
     from tests.browser.axe import violations
 
@@ -289,7 +329,11 @@ def test_nothing_keeps_people_out(browser, site, scheme, width):
         for figure in page.locator(".live").all():
             figure.scroll_into_view_if_needed()
         settle(page)
-        for name in ("Show the events as a table", "Mark the visible part and sum it up"):
+        for name in (
+            "Show the events as a table",
+            "Mark the visible part and sum it up",
+            "Go from event to event",
+        ):
             for button in page.get_by_role("button", name=name).all():
                 button.click()
         settle(page)

@@ -12,7 +12,7 @@ from debubble.timeline.comparison import COUNT_WORDS
 EVENT_STYLES: dict[str, tuple[str, str, str]] = {
     "launch": ("launch", "#64748b", "#94a3b8"),
     "kernel": ("kernel", "#0072b2", "#4ba6dd"),
-    "memset": ("memset", "#7a7a7a", "#a3a3a3"),
+    "memset": ("memset", "#737373", "#a3a3a3"),
     "d2d": ("copy on the device", "#56b4e9", "#9bd7f7"),
     "h2d_pinned": ("pinned upload", "#009e73", "#2fcf9f"),
     "d2h": ("download", "#b5548a", "#e79cc6"),
