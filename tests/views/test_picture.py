@@ -203,3 +203,20 @@ def test_of_many_lanes_the_first_are_drawn_and_the_others_counted():
     assert "stream 39 and 60 more" in alt_text(recording.timeline)
     recording.timeline.events[0] = replace(recording.timeline.events[0], lane="x" * 9_000)
     assert len(alt_text(recording.timeline)) < 2_000
+
+
+def loaded(kernels):
+    """Returns a recording of `kernels` short kernels behind a load of 10 ms."""
+    recording = Recording()
+    recording.kernel(0, 10_000, recording.launch(0, 4), name="sleep")
+    for number in range(kernels):
+        recording.kernel(10_000 + 20 * number, 10_018 + 20 * number)
+    return recording.timeline
+
+
+@pytest.mark.parametrize(("kernels", "is_left_out"), [(60, True), (3, False)])
+def test_a_load_is_left_out_unless_it_is_the_subject(kernels, is_left_out):
+    (axes,) = draw_figure(loaded(kernels)).axes
+    first, last = axes.get_xlim()
+    assert (9_900 < first < 10_000) == is_left_out
+    assert last > 10_000 and (first < 0) != is_left_out

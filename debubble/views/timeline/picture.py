@@ -80,16 +80,34 @@ def draw_figure(
     figure.set_facecolor(GROUND)
     axes = figure.add_subplot()
     longest = max(timeline.length, before.length if before else 0.0, 1e-3)
-    pixel = longest / (WIDTH * DOTS_PER_INCH * 0.9)
+    pixel = (longest - first_shown(timeline, before, longest)) / (WIDTH * DOTS_PER_INCH * 0.9)
     if before is not None:
         draw_events(axes, before, lanes, len(rows), pixel, ghost=not stacked)
         draw_bubbles(axes, before, device_rows, len(rows) - own_rows, pixel, ghost=not stacked)
     ghosted = before is not None and not stacked
     draw_bubbles(axes, timeline, device_rows, 0, pixel, ghosted=ghosted)
     draw_events(axes, timeline, lanes, own_rows, pixel, ghosted=ghosted)
-    axes.set_xlim(-0.005 * longest, 1.005 * longest)
+    start = first_shown(timeline, before, longest)
+    axes.set_xlim(start - 0.005 * (longest - start), longest + 0.005 * (longest - start))
     dress(axes, timeline, before, rows, ignore_sleep)
     return figure
+
+
+def first_shown(timeline: TimelineData, before: TimelineData | None, longest: float) -> float:
+    """Returns the first moment that is drawn, in microseconds: 0, or the end of a load that is long
+    beside the rest of a busy recording. The live timeline has the same rule."""
+    both = [timeline, before] if before is not None else [timeline]
+    load = min(one.span - one.device_span(ignore_sleep=True) for one in both)
+    is_busy = any(sum(event.on_device for event in one.events) > MANY for one in both)
+    if not is_busy or load <= LONG_LOAD * longest:
+        return 0.0
+    return load - LOAD_SEEN * (longest - load)
+
+
+LONG_LOAD, LOAD_SEEN = 0.15, 0.05
+"""The share of the axis from which on a load is left out, and the share that its end still has."""
+MANY = 50
+"""Events of the device, without which a load is the subject of a picture."""
 
 
 def is_stacked(timeline: TimelineData, before: TimelineData) -> bool:
@@ -213,7 +231,7 @@ def dress(
     axes.set_ylim(0, len(rows))
     axes.set_yticks([len(rows) - 0.5 - row for row in range(len(rows))], rows)
     axes.tick_params(length=0, labelsize=8.5, colors=INK)
-    step = axes.get_xlim()[1] / 100  # less than the distance of two ticks
+    step = (axes.get_xlim()[1] - axes.get_xlim()[0]) / 100  # less than the distance of two ticks
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value, step)))
     axes.set_xlabel(origin_of_times(timeline, before), size=8, color=FAINT)
     for line in range(1, len(rows)):
