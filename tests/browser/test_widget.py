@@ -189,7 +189,7 @@ def test_hovering_tells_name_duration_line_and_launch(show):
     assert tip.is_hidden()
 
 
-@pytest.mark.parametrize(("width", "height"), [(1000, 300), (400, 500)])
+@pytest.mark.parametrize(("width", "height"), [(1000, 300), (400, 430)])
 def test_what_is_told_is_never_cut_off(show, width, height):
     """A tooltip is cut off neither by a small output area nor by the edge of the window."""
     recording = Recording()
@@ -682,7 +682,7 @@ def test_an_empty_timeline_can_be_shown(show):
 
 def test_a_removed_view_stops_listening(show):
     view = show(transformer_step(1))
-    assert view.page.evaluate("window.timeline.listeners.length") == 1
+    assert view.page.evaluate("window.timeline.listeners.length") == 2
     view.page.evaluate("window.timeline.remove()")
     assert view.page.evaluate("window.timeline.listeners.length") == 0
 
