@@ -53,11 +53,9 @@ KINDS = {
 def take(browser: Browser, site: Path, folder: Path) -> int:
     """Takes all pictures and returns their number."""
     for theme in THEMES:
-        size = {"width": WIDTH, "height": HEIGHT}
-        page = browser.new_page(viewport=size, color_scheme=theme)
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=theme)
         for name, kind in KINDS.items():
-            view = shown(page, site, kind)
-            view.screenshot(path=folder / f"{name}_{theme}.png")
+            shown(page, site, kind).screenshot(path=folder / f"{name}_{theme}.png")
         page.close()
     return len(THEMES) * len(KINDS)
 
