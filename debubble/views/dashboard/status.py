@@ -27,7 +27,7 @@ class Status(anywidget.AnyWidget):
     line = traitlets.Dict().tag(sync=True)
 
     # The figure of the shown run that leads: [what it is, before or "", now, change or ""].
-    leading = traitlets.List().tag(sync=True)
+    leading = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
     def say(self, state: State, *sentences: str) -> None:
         """Shows the state, with a line for each sentence."""
