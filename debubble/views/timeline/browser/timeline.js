@@ -7,7 +7,7 @@ import { Table } from "./around/table.js";
 import { Tip } from "./around/tip.js";
 import { Tools } from "./around/tools.js";
 import { drawBubbles } from "./drawing/bubbles.js";
-import { drawAnswer, drawArea, drawMatches, drawMoment, drawTarget } from "./drawing/focus.js";
+import { drawAnswer, drawArea, drawMarkName, drawMatches, drawMoment, drawTarget } from "./drawing/focus.js";
 import { drawGround, drawOverview } from "./drawing/ground.js";
 import { drawLanes } from "./drawing/lanes.js";
 import { drawQueue } from "./drawing/queue.js";
@@ -396,8 +396,7 @@ class TimelineView {
     pen.beginPath();
     pen.rect(0, AXIS - 6, stage.plotWidth, stage.height - OVERVIEW - AXIS + 6);
     pen.clip();
-    if (this.area) drawArea(stage, this.area, this.asks ? "your mark" : "");
-    if (this.facts.answer) drawAnswer(stage, this.facts.answer);
+    if (this.area) drawArea(stage, this.area);
     for (const recording of [this.before, this.after]) {
       if (!recording) continue;
       const ghost = stage.isGhost(recording.which);
@@ -409,6 +408,8 @@ class TimelineView {
       drawSteps(stage, recording);
       pen.globalAlpha = 1;
     }
+    if (this.asks && this.area) drawMarkName(stage, this.area);
+    if (this.facts.answer) drawAnswer(stage, this.facts.answer);
     if (this.search.found) drawMatches(stage, this.asked, this.search.found);
     if (this.stepper.isOpen && this.selected) drawMoment(stage, this.recordingOf(this.selected).spanOf(this.selected)[0]);
     for (const target of [this.selected, this.hovered]) {

@@ -117,8 +117,11 @@ function drawLabel(stage, words, left, middle, colour) {
   pen.fillText(words, x + 4, middle + 0.5);
 }
 
-/** words: the name of the area, or "". */
-export function drawArea(stage, [from, to], words) {
+export function drawMarkName(stage, [from]) {
+  drawLabel(stage, "your mark", stage.x(from), AXIS + 10, stage.ink);
+}
+
+export function drawArea(stage, [from, to]) {
   const { pen } = stage;
   const left = stage.x(from), right = Math.max(stage.x(to), left + 1);
   const height = stage.height - OVERVIEW - AXIS;
@@ -127,5 +130,4 @@ export function drawArea(stage, [from, to], words) {
   pen.fillStyle = stage.ink;
   for (const edge of [left, right - 1]) pen.fillRect(edge, AXIS - 6, 1, height + 6);
   pen.fillRect(left, AXIS - 6, right - left, 2);
-  if (words) drawLabel(stage, words, left, AXIS + 10, stage.ink);
 }
