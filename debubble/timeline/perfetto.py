@@ -70,6 +70,7 @@ def _rows(timeline: TimelineData) -> Iterator[dict[str, object]]:
     yield process_name(HOST_PROCESS, f"host ({timeline.label})")
     yield process_name(DEVICE_PROCESS, f"device ({timeline.label})")
     yield thread_name(HOST_PROCESS, 1, HOST_LANE)
+    yield from _rows_of_steps(timeline)
     for lane, thread in threads.items():
         yield thread_name(DEVICE_PROCESS, thread, lane)
     said: dict[int, str] = {}
@@ -105,6 +106,16 @@ def _rows(timeline: TimelineData) -> Iterator[dict[str, object]]:
             "tid": threads[BUBBLE_LANE],
             "args": places[id(bubble.source)],
         }
+
+
+def _rows_of_steps(timeline: TimelineData) -> Iterator[dict[str, object]]:
+    """Yields a track of the named steps on the host, if there are any."""
+    track = {"pid": HOST_PROCESS, "tid": 2}
+    if timeline.steps:
+        yield thread_name(HOST_PROCESS, 2, "steps")
+    for step in timeline.steps:
+        span = {"ts": step.start, "dur": step.end - step.start}
+        yield {"ph": "X", "cat": "step", "name": step.name[:LONGEST], **span, **track, "args": {}}
 
 
 def lane_order(lane: str) -> tuple[str, int, str]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from debubble.timeline.event import Step
 from debubble.timeline.perfetto import chrome_trace, lane_order
 from tests.timeline.recordings import Recording, transformer_step
 
@@ -43,6 +44,20 @@ def test_bubbles_have_a_track_and_name_the_line(trace):
     assert len(bubbles) == len(transformer_step(2, layers=2).bubbles())
     host = next(row for row in bubbles if row["name"] == "waiting for the host")
     assert "before.py:41" in host["args"]["look at"]
+
+
+def test_named_steps_have_a_track():
+    timeline = transformer_step(1)
+    timeline.steps.append(Step("3 decodes", 2.0, 9.0))
+    rows = chrome_trace(timeline)["traceEvents"]
+    (step,) = [row for row in rows if row.get("cat") == "step"]
+    assert (step["name"], step["ts"], step["dur"]) == ("3 decodes", 2.0, 7.0)
+    names = {
+        (row["pid"], row["tid"]): row["args"]["name"]
+        for row in rows
+        if row["ph"] == "M" and "tid" in row
+    }
+    assert names[step["pid"], step["tid"]] == "steps"
 
 
 def test_modelled_times_are_called_modelled(trace):
