@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -44,6 +45,25 @@ def why_not() -> str:
     if int(said.lstrip("v").partition(".")[0]) < OLDEST_NODE:
         return f"JupyterHub's proxy needs Node.js {OLDEST_NODE}, and here is {said.strip()}"
     return ""
+
+
+def listening() -> list[tuple[int, str]]:
+    """Returns (port, socket's number) of each TCP socket of this host that listens."""
+    lines = [
+        line.split()
+        for kind in ("tcp", "tcp6")
+        for line in Path("/proc/net", kind).read_text().splitlines()[1:]
+    ]
+    return [(int(line[1].rpartition(":")[2], 16), line[9]) for line in lines if line[3] == "0A"]
+
+
+def sockets_of(process: int) -> set[str]:
+    """Returns the numbers of a process's open sockets."""
+    links = []
+    for path in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            links.append(os.readlink(path))
+    return {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
 
 
 class Classroom:
