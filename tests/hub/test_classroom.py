@@ -37,7 +37,7 @@ _ = answer.write_text("import torch\\n\\n\\n" + inspect.getsource(habits.mean_lo
 """
 
 
-def test_all_run_a_chapter_and_solve_a_kata_at_once(learners):
+def test_all_run_a_chapter_and_solve_a_kata_at_once(classroom, learners):
     def works(learner: Learner) -> tuple[str, str]:
         kernel = learner.start_kernel(CHAPTER)
         for cell in learner.cells_of(CHAPTER):
