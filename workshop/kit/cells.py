@@ -12,6 +12,7 @@ SLIDE = "slide"
 `false` leaves the picture or the question out."""
 MORE = "more"
 """The tag of cells in a folded part."""
+FOLDED = "If you want to know more: "
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*(])")
 
 
@@ -30,9 +31,16 @@ def sections(cells: Sequence[Cell]) -> list[str]:
     for cell in cells:
         if cell["cell_type"] == "markdown":
             headings = re.findall(r"^#+ (.+)$", source_of(cell), re.MULTILINE)
-            section = headings[-1] if headings else section
+            section = _without_fold(headings[-1]) if headings else section
         found.append(section)
     return found
+
+
+def _without_fold(heading: str) -> str:
+    """Returns a folded part's heading as a slide's: "The recording" of "If you want to know more:
+    the recording"."""
+    words = heading.removeprefix(FOLDED)
+    return heading if words == heading else words[:1].upper() + words[1:]
 
 
 def paragraphs(cell: Cell) -> list[str]:

@@ -82,11 +82,12 @@ def _about(cells: Sequence[Cell], at: int) -> str:
 
 def _shown(cells: Sequence[Cell], at: int) -> str:
     """Returns what the question's own cell prints; else its code without the question, if it
-    defines something; else what a cell above it prints."""
+    defines something that is no helper with a docstring; else what a cell above it prints."""
     own = printed(cells[at])
     code = _without_question(source_of(cells[at]))
     above = [printed(cell) for cell in before(cells, at) if cell["cell_type"] == "code"]
-    for text in (own, code if "def " in code else "", *above):
+    is_asked_about = "def " in code and '"""' not in code
+    for text in (own, code if is_asked_about else "", *above):
         if 0 < len(text.splitlines()) <= MOST_LINES:
             return text
     return ""

@@ -4,6 +4,7 @@ import { unpack } from "../../scripts/site/browser/unpack.js";
 import { VIEWS } from "../../scripts/site/browser/views.js";
 
 const KEYS = { ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1 };
+const [SMALLEST, LARGEST, FOOT] = [0.6, 1.6, 40];
 const OWN = "input, button, canvas, [role=slider]";
 const all = [...document.querySelectorAll("section")];
 let at = Math.min(all.length, Math.max(1, Number(location.hash.slice(1)) || 1)) - 1;
@@ -14,7 +15,16 @@ function show(next) {
   document.querySelector("#place").textContent = `${at + 1} of ${all.length} · ← →`;
   history.replaceState(null, "", `#${at + 1}`);
   scrollTo(0, 0);
-  for (const figure of all[at].querySelectorAll(".live:not(.awake)")) wake(figure);
+  const figures = all[at].querySelectorAll(".live");
+  if (!figures.length) fitText(all[at]);
+  for (const figure of figures) if (!figure.matches(".awake")) wake(figure);
+}
+
+/** Makes the letters of a slide smaller until the whole slide is in the window. */
+function fitText(slide) {
+  let size = 1;
+  do slide.style.fontSize = `${size}em`;
+  while (slide.scrollHeight > innerHeight && (size -= 0.05) > SMALLEST);
 }
 
 /** Reveals the next hidden step of the slide; false if there is none. */
@@ -33,7 +43,19 @@ async function wake(figure) {
   stage.className = "stage";
   figure.append(stage);
   VIEWS[view](stage, found);
-  figure.dataset.ready = "";
+  requestAnimationFrame(() => {
+    fit(stage);
+    figure.dataset.ready = "";
+  });
+}
+
+/** Enlarges a view as much as the rest of the window allows: its letters are small for a room. Its
+ * words take more lines as it grows, so the size is found in a few steps. */
+function fit(stage) {
+  const room = innerHeight - stage.getBoundingClientRect().top - FOOT;
+  let zoom = LARGEST;
+  do stage.style.zoom = zoom;
+  while (stage.getBoundingClientRect().height > room && (zoom -= 0.1) > SMALLEST);
 }
 
 addEventListener("keydown", (event) => {

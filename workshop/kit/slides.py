@@ -21,6 +21,7 @@ from .deck import Lines, Slide, TakeHome, Title, deck
 from .pictures import Picture
 from .questions import SHOWN, Asked
 
+LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 HERE = Path(__file__).parent
 _ESCAPING = mistune.create_markdown(escape=True, plugins=["table", "strikethrough"])
 
@@ -72,11 +73,11 @@ def _(slide: Picture) -> str:
     at = "" if slide.at is None else f' data-at="{slide.at}"'
     return (
         f"<h2>{html.escape(slide.section)}</h2>"
+        f'<p class="sentence">{_inline(slide.sentence)}</p>'
         f'<figure class="live" data-view="{html.escape(slide.view["view"])}"{at}>'
         f'<img class="still" alt="{html.escape(slide.words)}" '
         f'src="data:image/png;base64,{slide.png}">'
         f'<script type="text/plain">{slide.view["data"]}</script></figure>'
-        f'<p class="sentence">{_inline(slide.sentence)}</p>'
     )
 
 
@@ -102,7 +103,8 @@ def _(slide: TakeHome) -> str:
 
 def _inline(text: str) -> str:
     """Returns a paragraph's markdown as HTML, without a paragraph around it. Tags are shown as
-    text."""
+    text, and links as their words: the pages that they lead to are not beside the slides."""
+    text = LINK.sub(r"\1", text)
     return re.sub(r"^<p>|</p>\s*$", "", str(_ESCAPING(text)).strip())
 
 
