@@ -314,6 +314,7 @@ def test_a_full_disk_is_one_sentence_and_no_half_workspace(ours, tmp_path):
 
 LISTENS = """
 import signal, socket, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN if len(sys.argv) > 2 else signal.SIG_DFL)
 hub = socket.socket(socket.AF_UNIX)
 hub.bind(sys.argv[1])
 hub.listen()
@@ -321,18 +322,22 @@ signal.pause()
 """
 
 
-def test_the_end_ends_a_hub_that_still_runs_in_another_terminal(ours, monkeypatch):
+@pytest.mark.parametrize(
+    ("ignores", "ended"), [([], signal.SIGTERM), (["ignores"], signal.SIGKILL)]
+)
+def test_the_end_ends_a_hub_that_still_runs_in_another_terminal(ours, monkeypatch, ignores, ended):
     main = pytest.importorskip("workshop.hub.__main__")
     ours.runtime.mkdir()
     ours.state.mkdir()
-    hub = subprocess.Popen([sys.executable, "-c", LISTENS, str(ours.hub_socket)])
+    monkeypatch.setattr(main, "HUB_SECONDS", 1.0)
+    hub = subprocess.Popen([sys.executable, "-c", LISTENS, str(ours.hub_socket), *ignores])
     try:
         until = time.monotonic() + 30
         while not main.is_answered(ours.hub_socket):
             assert time.monotonic() < until and hub.poll() is None
             time.sleep(0.05)
         main.end(ours)
-        assert hub.wait(10) == -signal.SIGTERM
+        assert hub.wait(10) == -ended
         main.refuse_beside_another(ours)
     finally:
         hub.kill()

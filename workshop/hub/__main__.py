@@ -24,6 +24,7 @@ from .settings import CHECKOUT, Settings, dropped_by_sudo, settings
 from .workspaces import Learner, Workspaces, end_processes_of, end_servers_of
 
 TRIES = 6
+HUB_SECONDS = 20.0
 LOCAL = ("127.0.0.1", "::1", "localhost")
 LEARNER_GB = 1.0
 """The most gigabytes, as measured, for a learner who runs a chapter and a kata on sim."""
@@ -97,18 +98,20 @@ def end(ours: Settings) -> None:
 
 
 def end_hub(ours: Settings) -> None:
-    """Ends the hub that listens on the hub's socket, if it is this user's, and waits until it has
-    ended."""
-    for _ in range(40):
-        with socket.socket(socket.AF_UNIX) as probe:
-            if probe.connect_ex(str(ours.hub_socket)):
-                return
-            number, uid = listener_of(probe)
-        if uid != os.geteuid():
+    """Ends the hub that listens on the hub's socket, if it is this user's: it may clean up for
+    HUB_SECONDS, and is killed then."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        if probe.connect_ex(str(ours.hub_socket)):
             return
+        number, uid = listener_of(probe)
+    if uid != os.geteuid():
+        return
+    for sig in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(number, signal.SIGTERM)
-        time.sleep(0.5)
+            os.kill(number, sig)
+        until = time.monotonic() + HUB_SECONDS
+        while is_answered(ours.hub_socket) and time.monotonic() < until:
+            time.sleep(0.1)
 
 
 def listener_of(connection: socket.socket) -> tuple[int, int]:
