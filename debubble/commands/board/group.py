@@ -182,18 +182,24 @@ class Group:
             for kata, standing in seat.learner.standings.items()
             if standing.solved
         )
-        stops = [
+        late = {
+            kata: sum(minutes > (self.names[kata] or math.inf) for minutes in at)
+            for kata, at in waiting.items()
+        }
+        most_first = sorted(
+            waiting.items(), key=lambda item: (-late[item[0]], -len(item[1]), -max(item[1]))
+        )
+        return [
             {
                 "kata": kata,
                 "at": len(at),
                 "minutes": self.names[kata],
-                "over": sum(minutes > (self.names[kata] or math.inf) for minutes in at),
+                "over": late[kata],
                 "solved": tried[kata],
                 "longest": max(at),
             }
-            for kata, at in waiting.items()
+            for kata, at in most_first
         ]
-        return sorted(stops, key=lambda stop: (-stop["over"], -stop["at"], -stop["longest"]))
 
 
 def predictions(
