@@ -3,6 +3,9 @@ one."""
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from debubble.commands.board.questions import Cell
-from debubble.views.embedding import MIME, embedded_in
+from debubble.views.embedding import BYTES, MIME
 from debubble.views.timeline.packing import EVENT_COLUMNS, KINDS, unpack
 
 from .cells import SLIDE, first_sentence, is_folded, last_sentence, paragraphs, sections
@@ -39,7 +42,7 @@ class Picture:
     @property
     def is_measured(self) -> bool:
         """True for a recording of a GPU."""
-        _, states = embedded_in(self.view)
+        states = states_in(self.view)
         return bool(states) and not states[0]["facts"]["after"]["modelled"]
 
 
@@ -96,12 +99,24 @@ def sentence(cells: Sequence[Cell], index: int) -> str:
     return ""
 
 
+def states_in(view: Mapping[str, str]) -> list[dict]:
+    """Returns the state of each timeline in a stored view, as `debubble.views.embedding.embed`
+    packed it."""
+    whole = zlib.decompress(base64.b64decode(view["data"]))
+    begin = 4 + int.from_bytes(whole[:4], "little")
+    states = []
+    for place in json.loads(whole[4:begin])["states"]:
+        columns = {name: whole[begin + place[name][0] :][: place[name][1]] for name in BYTES}
+        states.append({"facts": place["facts"], **columns})
+    return states
+
+
 def costly_lines(picture: Picture) -> list[Cost]:
     """Returns the lines of a recording that held the host longest, by waits if it has any and by
     launches otherwise; [] for a picture that is no single recording."""
     if picture.view["view"] != "timeline":
         return []
-    _, (state, *_) = embedded_in(picture.view)
+    state, *_ = states_in(picture.view)
     facts = state["facts"]["after"]
     events = unpack(state["events"], facts["events"], EVENT_COLUMNS)
     for kind in ("sync", "launch"):
