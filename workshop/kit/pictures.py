@@ -14,6 +14,7 @@ import numpy as np
 
 from debubble.commands.board.questions import Cell
 from debubble.views.embedding import BYTES, MIME
+from debubble.views.planes import from_planes
 from debubble.views.timeline.packing import EVENT_COLUMNS, KINDS, unpack
 
 from .cells import SLIDE, first_sentence, is_folded, last_sentence, paragraphs, sections
@@ -104,10 +105,18 @@ def states_in(view: Mapping[str, str]) -> list[dict]:
     packed it."""
     whole = zlib.decompress(base64.b64decode(view["data"]))
     begin = 4 + int.from_bytes(whole[:4], "little")
+    header = json.loads(whole[4:begin])
     states = []
-    for place in json.loads(whole[4:begin])["states"]:
-        columns = {name: whole[begin + place[name][0] :][: place[name][1]] for name in BYTES}
-        states.append({"facts": place["facts"], **columns})
+    for place in header["states"]:
+        state = {"facts": place["facts"]}
+        for name in BYTES:
+            offset, length = place[name]
+            which = place["facts"]["before" if name.startswith("ghost") else "after"]
+            what = name.removeprefix("ghost_")
+            data = whole[begin + offset : begin + offset + length]
+            layout = header["shared"]["layout"][what]
+            state[name] = from_planes(data, which[what], layout) if data else b""
+        states.append(state)
     return states
 
 
