@@ -103,6 +103,7 @@ chapters: install-test
 test-deep: install-test
 	OMP_NUM_THREADS=1 $(IN) python -m pytest tests -m deep --deep --device sim -n "$$JOBS" \
 	    --dist worksteal --timeout=600
+	$(IN) debubble check --device sim --every-attempt
 
 # A real hub with twelve learners, as root and with Node.js, in a folder that learners can reach: of its
 # 2.5 GB the environment stays for the next time.

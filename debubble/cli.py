@@ -463,6 +463,10 @@ def check(
     pristine: Annotated[
         bool, typer.Option(help="Count an edited stub as a failure, not as a learner's work.")
     ] = False,
+    every_attempt: Annotated[
+        bool,
+        typer.Option(help="Try every wrong attempt also without names, and not one of each kind."),
+    ] = False,
     mutants: Annotated[
         bool,
         typer.Option("--mutants", help="Try every small edit of the solutions: does a test fail?"),
@@ -476,4 +480,4 @@ def check(
         return
     from .commands.check import check
 
-    check(katas or [], device.value, write_stubs, pristine)
+    check(katas or [], device.value, write_stubs, pristine, every_attempt)

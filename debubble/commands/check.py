@@ -26,10 +26,19 @@ Result = TypeVar("Result")
 ShowProgress = Callable[[int, int, str], None]
 
 
-def check(names: list[str], device: str, write_stubs: bool, pristine: bool) -> None:
+FEW = (
+    "Of each kata one wrong attempt of each kind was tried. `debubble check --every-attempt`, or with "
+    "a kata's name, tries all."
+)
+
+
+def check(
+    names: list[str], device: str, write_stubs: bool, pristine: bool, every_attempt: bool
+) -> None:
     """Proves the katas with these names, or all. Exits with status 1 when any claim does not hold.
 
-    write_stubs: first write the stubs of all katas; without names it then stops without a proof.
+    write_stubs:   first write the stubs of all katas; without names it then stops without a proof.
+    every_attempt: try all wrong attempts also without names, and not one of each kind.
     """
     console = Console(highlight=False)
     with refusing():
@@ -39,7 +48,8 @@ def check(names: list[str], device: str, write_stubs: bool, pristine: bool) -> N
             if not names:
                 return
         katas = [catalogue.kata(name) for name in names] or [*catalogue.katas]
-        work = partial(_prove, catalogue, accelerator_of(device).name, pristine, katas)
+        few = not (names or every_attempt)
+        work = partial(_prove, catalogue, accelerator_of(device).name, pristine, katas, few)
         verdicts = with_progress(console, accelerator_of(device), work)
     console.print(_table(katas, verdicts))
     for verdict in verdicts:
@@ -51,6 +61,8 @@ def check(names: list[str], device: str, write_stubs: bool, pristine: bool) -> N
         console.print(Text(f"✘ {about}: {verdict.problem}", style="red"), soft_wrap=True)
     if problems:
         raise typer.Exit(1)
+    if few:
+        console.print(Text(FEW), soft_wrap=True)
     console.print(Text(f"All {len(verdicts)} claims hold.", style="green"))
 
 
@@ -71,12 +83,17 @@ def accelerator_of(device: str) -> Accelerator:
 
 
 def _prove(
-    catalogue: Catalogue, device: str, pristine: bool, katas: list[Kata], progress: ShowProgress
+    catalogue: Catalogue,
+    device: str,
+    pristine: bool,
+    katas: list[Kata],
+    few_attempts: bool,
+    progress: ShowProgress,
 ) -> list[Verdict]:
     # The proof needs pytest, which users without katas may lack.
     from debubble.exercises.proof import check as prove
 
-    return prove.check(catalogue, device, progress, pristine, katas)
+    return prove.check(catalogue, device, progress, pristine, katas, few_attempts)
 
 
 def with_progress(

@@ -4,7 +4,7 @@ import traceback
 
 import pytest
 
-from debubble.exercises.kata_files.attempts import wrong_attempts
+from debubble.exercises.kata_files.attempts import one_of_each_kind, wrong_attempts
 from debubble.exercises.kata_files.tables import ExerciseError
 from debubble.exercises.running.under_test import KataCode, LoadError, attempt
 
@@ -165,3 +165,16 @@ def test_an_attempt_that_does_not_fit_is_refused_when_it_is_run(change):
 )
 def test_an_attempt_that_does_not_fit_is_named_with_its_line(problem, name, text, sentence):
     assert problem(name, text).startswith(sentence)
+
+
+def test_one_of_each_kind_leaves_no_test_without_an_attempt_that_fails_it(workbook):
+    """Of two attempts that fail the same test one is left out, and an attempt that fails both tests
+    stands for the others."""
+    attempts = wrong_attempts(workbook.kata)
+    assert [found.path.stem for found in attempts] == ["counts_once", "forgets_one", "returns_text"]
+    few = [found.path.stem for found in one_of_each_kind(attempts)]
+    assert few == ["counts_once", "forgets_one"]
+    both = ["test_the_sum_is_right", "test_it_counts_nothing"]
+    workbook.attempt("returns_text", both, "returned", "    counter.append(1)\n    return 1")
+    few = one_of_each_kind(wrong_attempts(workbook.kata))
+    assert [found.path.stem for found in few] == ["returns_text"]

@@ -82,7 +82,7 @@ def test_hint_prints_the_hint(debubble):
 def test_check_prints_a_table_and_its_verdict(debubble):
     result = debubble("check")
     assert result.exit_code == 0, result.output
-    assert "tiny/add_up" in result.output and "3 of 3" in result.output
+    assert "tiny/add_up" in result.output and "2 of 2" in result.output
     assert "All 7 claims hold." in result.output
 
 
@@ -99,6 +99,14 @@ def test_check_writes_stubs_on_request(debubble, workbook):
     result = debubble("check", "add_up", "--write-stubs")
     assert result.exit_code == 0 and "wrote katas/tiny/add_up.py" in result.output
     assert "All 7 claims hold." in result.output
+
+
+def test_check_of_all_katas_tries_one_attempt_of_each_kind(debubble):
+    """Two of three attempts fail the same test: one of them is tried with a flag or a name."""
+    few, every = debubble("check"), debubble("check", "--every-attempt")
+    assert "2 of 2" in few.output and "--every-attempt" in few.output
+    assert "3 of 3" in every.output and "--every-attempt" not in every.output
+    assert "3 of 3" in debubble("check", "add_up").output
 
 
 def test_stubs_are_written_without_a_proof(debubble, workbook, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,3 +80,15 @@ def _marks(about: str, place: str) -> dict[str, list[str]]:
         if not marks[key]:
             raise ExerciseError(f"{place} needs a line `{key}: ...` in its header ({WHERE_TOLD})")
     return marks
+
+
+def one_of_each_kind(attempts: Sequence[WrongAttempt]) -> list[WrongAttempt]:
+    """Returns a few of a kata's attempts, in their order: each test that a header says must fail
+    fails on one of them. The attempts that fail the most tests are chosen first."""
+    chosen: set[Path] = set()
+    to_see = {test for attempt in attempts for test in attempt.fails}
+    for attempt in sorted(attempts, key=lambda attempt: -len(attempt.fails)):
+        if to_see.intersection(attempt.fails):
+            chosen.add(attempt.path)
+            to_see.difference_update(attempt.fails)
+    return [attempt for attempt in attempts if attempt.path in chosen]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..common.names import TESTS
-from ..kata_files.attempts import WrongAttempt, wrong_attempts
+from ..kata_files.attempts import WrongAttempt, one_of_each_kind, wrong_attempts
 from ..kata_files.catalogue import Catalogue, Kata
 from ..kata_files.stray_files import stray_files
 from ..kata_files.stub_files import StubFiles, StubState
@@ -41,6 +41,7 @@ def check(
     progress: Callable[[int, int, str], None] = lambda done, of, doing: None,
     pristine: bool = False,
     katas: Sequence[Kata] | None = None,
+    few_attempts: bool = False,
 ) -> list[Verdict]:
     """Proves the katas, and returns a verdict for each claim about them. `progress` gets the number
     of trials done, their total, and the current one.
@@ -49,6 +50,7 @@ def check(
     pristine: an edited stub is a failure, as in a repository's own tests. Otherwise it is left
               alone, and the stub as generated is tried in its place.
     katas:    only these of the catalogue are tried.
+    few_attempts: of each kata one wrong attempt of each kind is tried, see `one_of_each_kind`.
     """
     if not catalogue.katas:
         return [Verdict("", "catalogue", f"{catalogue.file} lists no kata: nothing was proved")]
@@ -58,7 +60,9 @@ def check(
         place = path.relative_to(catalogue.root)
         strays.append(Verdict("", "given", f"{place} is not as generated: {REWRITE}"))
     with tempfile.TemporaryDirectory() as folder:
-        plans = [_plan(catalogue, kata, device, pristine, Path(folder)) for kata in katas]
+        plans = [
+            _plan(catalogue, kata, device, pristine, Path(folder), few_attempts) for kata in katas
+        ]
         verdicts = strays + [verdict for plan in plans for verdict in plan.verdicts]
         try:
             to_try = [found for plan in plans for found in plan.implementations]
@@ -71,7 +75,14 @@ def check(
     return sorted(verdicts, key=lambda verdict: order.index(verdict.kata))
 
 
-def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder: Path) -> Plan:
+def _plan(
+    catalogue: Catalogue,
+    kata: Kata,
+    device: str,
+    pristine: bool,
+    folder: Path,
+    few_attempts: bool,
+) -> Plan:
     plan = Plan(kata, [], [], {})
     with _noting(plan, "stub file"):
         state = StubFiles(catalogue).state(kata)
@@ -90,6 +101,7 @@ def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder:
                 f"{FEWEST_ATTEMPTS} to 6 plausible ones show that the tests can tell them apart"
             )
         here = [item for item in found if item.only_on in (None, device)]
+        here = one_of_each_kind(here) if few_attempts else here
         plan.attempts = {item.path.resolve(): item for item in here}
         plan.implementations += [
             replace(attempt(kata, item.path), common=item.common_checks) for item in here
