@@ -156,6 +156,14 @@ def hint(
     hint(kata, step)
 
 
+@app.command(rich_help_panel=LEARNING)
+def bench(kata: KataName = None, device: OnDevice = DeviceName.auto) -> None:
+    """Measure a kata: what a call of your code costs, beside ours and the stub's."""
+    from .commands.learning.bench import bench
+
+    bench(kata, device.value)
+
+
 @app.command("open", rich_help_panel=LEARNING)
 def open_(
     kata: KataName = None,

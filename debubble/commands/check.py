@@ -27,8 +27,8 @@ ShowProgress = Callable[[int, int, str], None]
 
 
 FEW = (
-    "Of each kata one wrong attempt of each kind was tried. `debubble check --every-attempt`, or with "
-    "a kata's name, tries all."
+    "Of each kata one wrong attempt of each kind was tried. `debubble check --every-attempt` tries "
+    "all, and so does `debubble check` with a kata's name."
 )
 
 

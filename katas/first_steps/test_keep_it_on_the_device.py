@@ -16,6 +16,11 @@ WHY = (
     "Meanwhile the host queues no new work, so the device runs dry: a bubble for every read. A sum "
     "on the device needs one read, however many losses there are."
 )
+COPIED_ALONE = (
+    "The host waits for none of these copies, so it may read a loss before its copy is done: only "
+    "an event, or a copy that blocks, says that it is. Each copy is also a command for the driver. "
+    "A sum on the device needs one copy, however many losses there are."
+)
 
 
 def likely(mean, expected):
@@ -48,7 +53,8 @@ def test_it_reads_the_device_once(kata, accelerator):
     losses = losses_on(accelerator, 16)
     with debubble.record(accelerator) as timeline:
         kata.mean_loss(losses)
-    expect(timeline).at_most(host_syncs=1, d2h=1, why=WHY)
+    waits = timeline.counts()["host_syncs"] > 1
+    expect(timeline).at_most(host_syncs=1, d2h=1, why=WHY if waits else COPIED_ALONE)
     expect(timeline).no_hazards()
 
 
@@ -70,5 +76,6 @@ COMMON = Common(
     make=lambda kata, accelerator: kata.mean_loss,
     steps=common_steps,
     sized=lambda accelerator, n: Step("", (losses_on(accelerator, n),), None),
+    likely=likely,
     tolerance=1e-4,
 )

@@ -19,7 +19,8 @@ ONE_EACH = (
 )
 REKEYED = (
     "The keys of `ranges` count through the whole step, the rows of a micro-batch begin at 0. Row "
-    "i of a micro-batch belongs to request `batch.requests[i]`."
+    "i of a micro-batch belongs to request `batch.requests[i]`. In the one tensor its rows begin "
+    "where the rows of the micro-batches before it end."
 )
 ONE_IS_ENOUGH = (
     "The ranges matter as soon as any request of any micro-batch has a span that holds one of its "
@@ -206,5 +207,6 @@ COMMON = Common(
         ({row: [(row, 60)] for row in range(n)}, [Batch(row, [PROMPT]) for row in range(n)]),
         None,
     ),
+    likely=REKEYED,
     stale=STALE,
 )

@@ -61,6 +61,11 @@ HALF = (
     "A model may compute in half precision. A number takes the dtype of what it is written to; a "
     "tensor of minus infinity has one of its own: make it `dtype=logits.dtype`."
 )
+NAN = (
+    "Minus infinity was added to the logits, or multiplied by a mask: infinity minus infinity and "
+    "zero times infinity are NaN. Logits may be infinite, so write minus infinity over them "
+    "instead."
+)
 STALE = (
     "Did you keep something of an earlier step? Rows say more in every step, and the engine "
     "appends to the same lists."
@@ -73,6 +78,11 @@ REUSED = (
 
 def logits_on(accelerator, rows=ROWS, vocab=VOCAB):
     return torch.zeros(rows, vocab, device=accelerator.device)
+
+
+def because(otherwise):
+    """Returns a function that finds the likely cause of wrong logits: NaN has its own."""
+    return lambda logits, right: NAN if bool(logits.isnan().any()) else otherwise
 
 
 def with_forbidden(places, rows=ROWS, vocab=VOCAB):
@@ -104,7 +114,7 @@ def test_a_word_forbids_its_last_id_behind_the_others(kata, accelerator, word, p
         logits,
         with_forbidden([(0, 3)] if forbids else [], rows=1, vocab=4),
         value=f"the logits after apply_bad_words(zeros, {{0: [{word}]}}, [{past}])",
-        likely=WHEN,
+        likely=because(WHEN),
     )
 
 
@@ -116,7 +126,7 @@ def test_each_row_has_words_of_its_own(kata, accelerator):
         logits,
         with_forbidden([(0, 0), (2, 4), (2, 5)], rows=3, vocab=6),
         value=f"the logits after apply_bad_words(zeros, {words}, [[1], [1], [3, 1]])",
-        likely="The key of a list of words is the row that they are for.",
+        likely=because("The key of a list of words is the row that they are for."),
     )
 
 
@@ -129,8 +139,9 @@ def test_logits_may_be_a_part_of_a_larger_tensor(kata, accelerator, matches):
     words, pasts = {row: [[token_id]] for row, token_id in places}, [[]] * ROWS
     with left_as_they_were(words=words, pasts=pasts):
         kata.apply_bad_words(logits, words, pasts)
-    value = f"the [16, 67] tensor whose columns 1 to 64 are the logits, with {matches} matches,"
-    expect_equal(whole, right.cpu(), value=value, likely=PART)
+    count = "1 match" if matches == 1 else f"{matches} matches"
+    value = f"the [16, 67] tensor whose columns 1 to 64 are the logits, with {count},"
+    expect_equal(whole, right.cpu(), value=value, likely=because(PART))
 
 
 def test_lists_that_changed_have_other_matches(kata, accelerator):
@@ -140,7 +151,7 @@ def test_lists_that_changed_have_other_matches(kata, accelerator):
         kata.apply_bad_words(logits, words, past)
         right = with_forbidden(places, rows=2, vocab=6)
         value = f"the logits after apply_bad_words(zeros, {words}, {past}), changed in place,"
-        expect_equal(logits, right, value=value, likely=STALE)
+        expect_equal(logits, right, value=value, likely=because(STALE))
 
 
 @pytest.mark.parametrize(
@@ -188,8 +199,9 @@ def test_logits_of_half_precision_are_logits_too(kata, accelerator, dtype, match
     kata.apply_bad_words(logits, words, [[]] * ROWS)
     right = with_forbidden([(row, row) for row in range(matches)]).to(dtype)
     right[0, 1:] = float("inf")
-    value = f"the logits, {dtype} and infinite in row 0, with {matches} matches"
-    expect_equal(logits, right, value=value, likely=HALF)
+    count = "1 match" if matches == 1 else f"{matches} matches"
+    value = f"the logits, {dtype} and infinite in row 0, with {count}"
+    expect_equal(logits, right, value=value, likely=because(HALF))
 
 
 def record_matches(kata, accelerator):
@@ -206,7 +218,7 @@ def record_matches(kata, accelerator):
         logits,
         with_forbidden([(row, row) for row in range(ROWS)]),
         value=f"the logits, with a match in each of {ROWS} rows",
-        likely=WHEN,
+        likely=because(WHEN),
     )
     uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
     return timeline, uploads
@@ -240,7 +252,9 @@ def test_an_id_may_be_a_large_number(kata, accelerator):
     logits = logits_on(accelerator, rows=1, vocab=vocab)
     kata.apply_bad_words(logits, {0: [[token_id] for token_id in ids]}, [[]])
     right = with_forbidden([(0, token_id) for token_id in ids], rows=1, vocab=vocab)
-    expect_equal(logits, right, value=f"the logits of 70,000 ids, with the words {ids}")
+    expect_equal(
+        logits, right, value=f"the logits of 70,000 ids, with the words {ids}", likely=because("")
+    )
 
 
 def test_few_matches_do_not_write_all_logits(kata, accelerator):
@@ -283,7 +297,7 @@ def test_calls_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
         places = [(row, number + row) for row in range(8)]
         value = f"the logits of call {number}, of {len(several)} queued while a kernel still ran,"
         right = with_forbidden(places, rows=8, vocab=256)
-        expect_equal(logits, right, value=value, likely=REUSED)
+        expect_equal(logits, right, value=value, likely=because(REUSED))
 
 
 def common_steps(accelerator):
@@ -328,5 +342,6 @@ COMMON = Common(
     ),
     sizes=(16, 512),
     changes=(0,),
+    likely=because(""),
     stale=STALE,
 )

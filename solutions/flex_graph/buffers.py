@@ -84,7 +84,8 @@ EMPTY_IS_MINUS_ONE = ("physical_to_logical", "kv_indices")
 
 
 def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of each buffer, by its name: no step within the limits needs more.
+    """Returns the smallest shape of each buffer that every step within the limits fits into, by the
+    buffer's name.
 
     The number of groups depends on the tokens of a step, not on the length of a request. Each token
     of a group may belong to a different request, with as many pages as a request can have. A -1

@@ -290,4 +290,5 @@ def _expect_equal(
             name = f"item {number} of {value}" if several else value
             _expect_equal(name, ours, theirs, common, likely)
         return
-    expect_equal(actual, expected, value=value, likely=likely, tolerance=common.tolerance)
+    cause = likely or common.likely
+    expect_equal(actual, expected, value=value, likely=cause, tolerance=common.tolerance)

@@ -43,6 +43,9 @@ class Common:
     in_order: bool = False
     """True if a step's result depends on the steps before it: the steps then run in this order
     alone."""
+    likely: str | Callable[[object, object], str] = ""
+    """The likely cause of a wrong result, or a function that finds it from the result and the
+    expected value."""
     stale: str = ""
     """The likely cause if a step is wrong after another step."""
     tolerance: float = 0.0

@@ -39,9 +39,9 @@ PRINTED = (
 OF_EVERY_KATA: dict[HazardKind, str] = {
     "memory_reused": (
         "When a tensor is dropped, PyTorch gives its memory to the next tensor that is made on the "
-        "same stream. PyTorch does not know that another stream still uses the memory. Keep the "
-        "tensors until the stream that made them waits for the other one, for example by "
-        "`copying.wait_stream(computing)`."
+        "same stream. PyTorch does not know that another stream still uses the memory. Call "
+        "`tensor.record_stream(computing)` for that stream, or keep the tensors until the stream "
+        "that made them waits for it, for example by `copying.wait_stream(computing)`."
     ),
     "undefined_order": (
         "The order in which the device's threads write is not defined, so the values may differ "

@@ -24,9 +24,12 @@ WHY = (
     "left. Keep what all steps use, or the last few, and drop the rest."
 )
 
-RING = (
-    "A ring of so many buffers does not grow, but without events no number of them is safe: the "
-    "device may be further behind. With an event for each buffer, a few are enough."
+MANY = (
+    "If more calls leave more of them, in a list or in a cache that knows calls by what they were "
+    "given, they grow until there is no memory left: an engine makes a step fifty times a second, "
+    "for days. Keep what all steps use, or the last few. If they are a ring of buffers, they don't "
+    "grow, but without events no number of buffers is safe: the device may be further behind. With "
+    "an event for each buffer, a few are enough."
 )
 
 
@@ -41,9 +44,9 @@ def must_not_keep(modules: Iterable[ModuleType]) -> None:
         if kept > MOST_KEPT and events < kept:
             raise KataFailure(
                 Diagnosis(
-                    "what belongs to a call to be dropped after it",
+                    f"at most {MOST_KEPT} tensors to be kept from one call to the next",
                     f"still has {kept} tensors after the calls of this test",
-                    why=f"{WHY} {RING}",
+                    why=MANY,
                 )
             )
 

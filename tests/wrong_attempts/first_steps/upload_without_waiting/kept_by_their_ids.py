@@ -2,7 +2,7 @@
 
 fails: test_uploads_in_a_row_all_arrive
 says: still has 100 tensors after the calls of this test
-says: grows until there is no memory left
+says: grow until there is no memory left
 """
 
 from functools import cache

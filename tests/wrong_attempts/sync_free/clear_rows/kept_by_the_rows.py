@@ -2,7 +2,7 @@
 
 fails: test_each_of_many_calls_in_flight_clears_its_own_rows
 says: still has 100 tensors after the calls of this test
-says: grows until there is no memory left
+says: grow until there is no memory left
 """
 
 from debubble.accelerator import current
