@@ -168,7 +168,7 @@ def test_an_attempt_that_does_not_fit_is_named_with_its_line(problem, name, text
 
 
 def test_one_of_each_kind_leaves_no_test_without_an_attempt_that_fails_it(workbook):
-    """Of two attempts that fail the same test one is left out, and an attempt that fails both tests
+    """One of two attempts that fail the same test is left out. An attempt that fails both tests
     stands for the others."""
     attempts = wrong_attempts(workbook.kata)
     assert [found.path.stem for found in attempts] == ["counts_once", "forgets_one", "returns_text"]

@@ -29,7 +29,7 @@ measure."""
 BEFORE_MS = 0.1
 """Milliseconds of the kernel that is queued before the measured call."""
 TURNS, CALLS = 9, 20
-"""On a GPU: how many times each implementation has its turn, and its calls in a turn."""
+"""The turns of each implementation on a GPU, and its calls in a turn."""
 
 
 class Cost(NamedTuple):
