@@ -7,7 +7,7 @@ for the computation.
 Give the copies a stream of their own, so that the next batch arrives while this one is computed.
 `current().stream()` is a new stream, and work queued inside `with stream:` goes to it. A kernel
 must still not start before its batch has arrived. The host waits for nothing: a loop around
-`event.query()` is a wait too.
+`event.query()` is a wait too. The batches may have different shapes, and there may be none.
 
 A tensor's memory returns to the stream that allocated it as soon as the tensor is dropped. That
 stream must not use the memory again before the kernel has read it, neither for a later batch nor in
