@@ -10,6 +10,9 @@ Make the table on the device, with PyTorch's own operators. Three things have to
 Entries after a request's length are garbage, and do not count. Block 0 is the null block, and
 belongs to no request. If a table names a block twice, the last place counts.
 
+A kernel writes in no defined order. If it writes different values to one place, sim reports a race,
+even at a place that is never read.
+
 You need to know `scatter_reduce_`, and what a block table says.
 
 Edit this file, then run
