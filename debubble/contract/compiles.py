@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from weakref import finalize
 
 from . import regions
 from .backward_pass import learners_line
@@ -70,31 +71,35 @@ def check(kernel: str, missed: str) -> None:
 
 
 class Compiled:
-    """The keys with which each kernel was compiled so far."""
+    """The keys with which each kernel was compiled so far. Two kernels made of one function are
+    compiled separately, as by Triton, so a kernel is known by its identity as long as it lives."""
 
     def __init__(self) -> None:
-        self._keys: dict[Hashable, dict[Key, None]] = {}
+        self._keys: dict[int, dict[Key, None]] = {}
         self._lock = threading.Lock()
         self.count = 0
         """The number of compilations."""
 
-    def misses(self, kernel: Hashable, name: str, key: Key) -> str | None:
+    def misses(self, kernel: object, name: str, key: Key) -> str | None:
         """Returns None if the kernel was compiled with this key, or else what is new about the key.
         Adds the key. Raises UnexpectedCompile instead, and adds nothing, in a region that forbids
         compilations."""
-        known = self._keys.get(kernel)
+        known = self._keys.get(id(kernel))
         if known is not None and key in known:
             return None
         missed = difference(known or (), key)
         check(name, missed)
         with self._lock:
-            self._keys.setdefault(kernel, {})[key] = None
+            if id(kernel) not in self._keys:
+                self._keys[id(kernel)] = {}
+                finalize(kernel, self._keys.pop, id(kernel), None)
+            self._keys[id(kernel)][key] = None
             self.count += 1
         return missed
 
-    def keys_of(self, kernel: Hashable) -> tuple[Key, ...]:
+    def keys_of(self, kernel: object) -> tuple[Key, ...]:
         """Returns the keys with which the kernel was compiled, oldest first."""
-        return tuple(self._keys.get(kernel, ()))
+        return tuple(self._keys.get(id(kernel), ()))
 
 
 def difference(known: Iterable[Key], key: Key) -> str:

@@ -81,8 +81,7 @@ def _parameters(
 
 
 def function_of(kernel: object) -> Callable[..., object]:
-    """Returns the Python function of a Triton kernel. A kernel that was compiled before sim
-    interprets it has no hash, and its function has."""
+    """Returns the Python function of a Triton kernel."""
     function: Callable[..., object] = getattr(kernel, "fn")  # noqa: B009
     return function
 

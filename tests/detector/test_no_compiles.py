@@ -12,6 +12,7 @@ import torch
 
 import debubble
 from debubble import UnexpectedCompile
+from debubble.contract.compiles import Compiled
 from debubble.cuda.compilations import Compilations
 from debubble.rules.specialization import key_of
 
@@ -24,6 +25,10 @@ import triton.language as tl
 def _filled(out, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, 1.0, at < n)
+
+
+class Kernel:
+    """A kernel that is only counted."""
 
 
 def kernel():
@@ -58,6 +63,24 @@ def test_a_refused_key_stays_unknown(launch):
 def test_a_first_launch_is_refused(launch):
     with debubble.no_compiles(), pytest.raises(UnexpectedCompile, match="its first call"):
         launch(16)
+
+
+def test_each_of_two_kernels_of_one_function_is_compiled(accelerator):
+    """A notebook's cell that is run again makes a second kernel."""
+    out = torch.empty(64, device=accelerator.device)
+    first, second = kernel(), kernel()
+    accelerator.launch(first, (1,), out, 16, BLOCK=16)
+    with debubble.no_compiles(), pytest.raises(UnexpectedCompile, match="its first call"):
+        accelerator.launch(second, (1,), out, 16, BLOCK=16)
+
+
+def test_a_kernel_at_the_place_of_one_that_was_freed_is_new():
+    compiled, made = Compiled(), Kernel()
+    place = id(made)
+    assert compiled.misses(made, "first", ()) == "its first call" and compiled.keys_of(made)
+    del made
+    others = [Kernel() for _ in range(100)]
+    assert not any(map(compiled.keys_of, others)), place
 
 
 def test_a_warm_up_inside_is_allowed_and_the_rule_holds_after_it(launch):
@@ -172,7 +195,7 @@ def test_a_gpus_hook_gives_the_same_words():
         "configs": [{(0,): [["tt.divisibility", 16]]}],
         "num_warps": 4,
     }
-    seen, function = Compilations(), SimpleNamespace(name="filled", jit_function=object())
+    seen, function = Compilations(), SimpleNamespace(name="filled", jit_function=Kernel())
     marks = []
 
     def begin(name, missed):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from debubble.contract.compiles import Compiled, Key
@@ -42,7 +42,7 @@ class BesideCalls:
         self.compiled = Compiled()
         self.also: frozenset[Also] = frozenset()
 
-    def compiles(self, kernel: Hashable, name: str, key: Key) -> None:
+    def compiles(self, kernel: object, name: str, key: Key) -> None:
         """Counts a compilation unless the kernel was compiled with this key. Raises
         UnexpectedCompile, before anything changes, in a region that forbids it."""
         missed = self.compiled.misses(kernel, name, key)

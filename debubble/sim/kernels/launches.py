@@ -12,7 +12,7 @@ from debubble.clock.action import Action
 from debubble.contract.protocol import Work
 from debubble.contract.triton_mode import name_of, unwrapped
 from debubble.rules.copies import nbytes_of
-from debubble.rules.specialization import function_of, key_of
+from debubble.rules.specialization import key_of
 
 from ..clock.device import SimDevice
 from ..memory.address_map import AddressMap
@@ -45,7 +45,7 @@ class Launches:
         name = name_of(kernel)
         if grid is not None:
             key = key_of(kernel, args, meta, _address)
-            self.device.beside.compiles(function_of(unwrapped(kernel)), name, key)
+            self.device.beside.compiles(unwrapped(kernel), name, key)
         inputs: list[torch.Tensor] = []
         cpu_args = on_cpu(args, inputs)
         cpu_meta = {key: on_cpu(value, inputs) for key, value in meta.items()}

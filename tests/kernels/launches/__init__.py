@@ -13,8 +13,8 @@ that a block may have, and returns the input of `triton.compile`:
     ptx_is_read      True if machine code is made for every architecture
 """
 
-from . import engine, flex_graph, gdn, gdn_chunks, offload, pinned_h2d, sync_free
+from . import engine, flex_graph, gdn, gdn_chunks, host_bound, offload, pinned_h2d, sync_free
 
-_MODULES = (engine, flex_graph, gdn, gdn_chunks, offload, pinned_h2d, sync_free)
+_MODULES = (engine, flex_graph, gdn, gdn_chunks, host_bound, offload, pinned_h2d, sync_free)
 LAUNCHES = {kernel: ways for module in _MODULES for kernel, ways in module.LAUNCHES.items()}
 VARIES = {kernel: names for module in _MODULES for kernel, names in module.VARIES.items()}
