@@ -20,32 +20,35 @@ import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 import debubble
-from debubble.accelerator import Accelerator
 from debubble.assets import ASSETS
 from debubble.clock.cost import VARIABLE
 from debubble.commands.calibrate import calibrate
 from debubble.contract.host_times import VARIABLE as HOST
 
-from .timed_steps import IN_A_ROW, PROGRAMS, Step, names, program_step, step_of, timed_programs
+from .timed_steps import IN_A_ROW, Step, step_sets
 
 HERE = Path(__file__).parent
-STEP_SETS = ("reporting", "choosing")
 TITLES = {
     "reporting": "The reporting set",
     "choosing": "The choosing set",
-    PROGRAMS: "Public programs, whole",
+    "lessons": "Steps of the chapters",
+    "programs": "Public programs, whole",
 }
 MEASURED = ASSETS / "accuracy/nvidia-h100-80gb-hbm3.json"
 PAGE = HERE.parents[1] / "docs/accuracy.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 LIBRARIES_CHOICE = {"convolution": 4}
 """The number of kernels by which a library may differ from itself, by kind."""
+ON_ITS_HOST = ("reporting", "lessons")
+"""The sets of which calls and rows are compared too, with the constants of the host that ran
+them."""
 HERE_AS = ("modelled", "measured")
 """The two ways of the host's Python on sim."""
 
@@ -105,11 +108,11 @@ def modelled_steps(which: str, calibration: str, host: str = "modelled") -> dict
 
 def here(path: Path) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Returns sim's steps with this host's constants, which are measured now, for both ways of the
-    host's Python and both sets. `path` is where the constants may lie meanwhile."""
+    host's Python. `path` is where the constants may lie meanwhile."""
     calibrate(output=path, only="cost")
     try:
         return {
-            host: {which: modelled_steps(which, str(path), host) for which in STEP_SETS}
+            host: {which: modelled_steps(which, str(path), host) for which in ON_ITS_HOST}
             for host in HERE_AS
         }
     finally:
@@ -131,9 +134,9 @@ def ordered(found: list[Row]) -> float:
     return sum(right) / len(right)
 
 
-def far_out(found: list[Row]) -> float:
-    """Returns the absolute error that nine of ten programs stay below."""
-    return statistics.quantiles((abs(row.error) for row in found), n=10, method="inclusive")[-1]
+def below_it(errors: Iterable[float]) -> float:
+    """Returns the error that nine of ten errors stay below."""
+    return statistics.quantiles(errors, n=10, method="inclusive")[-1]
 
 
 def tables() -> str:
@@ -148,9 +151,10 @@ def table(found: list[Row]) -> str:
             f"| {row.program} | {row.measured.device_us:,.0f} | {row.modelled.device_us:,.0f}"
             f" | {row.error:+.1%} | {row.measured.events} | {row.modelled.events} |\n"
         )
+    errors = [abs(row.error) for row in found]
     text += (
         f"\nThe median of the absolute error is {median(found):.1%}, nine of ten are below "
-        f"{far_out(found):.0%}, and the largest is {max(abs(row.error) for row in found):.0%}. "
+        f"{below_it(errors):.0%}, and the largest is {max(errors):.0%}. "
         f"Of two steps, sim names the longer one in {ordered(found):.0%} of all pairs.\n\n"
     )
     counted = [row for row in found if row.measured.by_kind]
@@ -171,6 +175,20 @@ def kinds_table(counted: list[Row]) -> str:
     return text + "\n"
 
 
+def host_tables(stored: dict) -> str:
+    """Returns the tables of calls and rows, if the host's constants were measured with them."""
+    shown = {
+        ("reporting", "call_us"): "A call, the reporting set",
+        ("reporting", "row_us"): f"One of {IN_A_ROW} steps in a row, the reporting set",
+        ("lessons", "row_us"): "One step in a row, steps of the chapters",
+    }
+    return "".join(
+        f"### {title}, with the constants of that host\n{on_its_host(stored, *place)}"
+        for place, title in shown.items()
+        if "here" in stored
+    )
+
+
 def on_its_host(stored: dict, which: str, column: str) -> str:
     """Returns a table of one column of Step beside sim's with that host's own constants."""
     at = Step._fields.index(column)
@@ -184,43 +202,25 @@ def on_its_host(stored: dict, which: str, column: str) -> str:
             found.append(way[program][at] / step[at] - 1)
             cells += [f"{way[program][at]:,.0f}", f"{found[-1]:+.1%}"]
         text += f"| {program} | {' | '.join(cells)} |\n"
-    usual, default = (statistics.median(map(abs, found)) for found in errors)
+    usual, default = (
+        f"{statistics.median(found):.1%}, and nine of ten are below {below_it(found):.0%}"
+        for found in ([*map(abs, each)] for each in errors)
+    )
     return text + (
-        f"\nThe median of the absolute error is {usual:.1%} with the host's Python measured, and "
-        f"{default:.1%} by default.\n\n"
+        f"\nThe median of the absolute error is {usual}, with the host's Python measured. By "
+        f"default it is {default}.\n\n"
     )
 
 
 def measure(path: Path) -> None:
     """Writes the times of all sets on this machine's accelerator to `path`."""
     gpu = debubble.accelerator()
-    steps = {
-        which: {name: step_of(which, name, gpu) for name in names(which)} for which in STEP_SETS
-    }
+    steps = {which: take(gpu) for which, take in step_sets().items()}
     stored = {"gpu": gpu.description, "torch": torch.__version__, "steps": steps}
     path.parent.mkdir(parents=True, exist_ok=True)
     if not gpu.modelled:
         stored["here"] = here(path.with_suffix(".constants.json"))
-    steps[PROGRAMS] = program_steps(gpu)
     path.write_text(json.dumps(stored, indent=1) + "\n")
-
-
-def program_steps(accelerator: Accelerator) -> dict[str, Step]:
-    """Runs the public programs, and says on stderr which failed and why."""
-    steps = {}
-    for program in timed_programs():
-        try:
-            steps[program.name] = program_step(program, accelerator)
-        except RuntimeError as error:
-            print(error, file=sys.stderr)
-    return steps
-
-
-def model(which: str) -> dict[str, Step]:
-    sim = debubble.accelerator("sim")
-    if which == PROGRAMS:
-        return program_steps(sim)
-    return {name: step_of(which, name, sim) for name in names(which)}
 
 
 def main() -> None:
@@ -233,17 +233,9 @@ def main() -> None:
         measure(arguments.measure)
         return
     if arguments.model:
-        print(json.dumps(model(arguments.model)))
+        print(json.dumps(step_sets()[arguments.model](debubble.accelerator("sim"))))
         return
-    text = tables()
-    stored = json.loads(MEASURED.read_text())
-    if "here" in stored:
-        for column, title in (
-            ("call_us", "A call"),
-            ("row_us", f"One of {IN_A_ROW} steps in a row"),
-        ):
-            text += f"### {title}, the reporting set, with the constants of that host\n"
-            text += on_its_host(stored, "reporting", column)
+    text = tables() + host_tables(json.loads(MEASURED.read_text()))
     print(text)
     if arguments.write:
         page = PAGE.read_text(encoding="utf-8")

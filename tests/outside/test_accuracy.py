@@ -39,7 +39,7 @@ def test_the_page_has_the_figures_of_the_reporting_set(reported):
 
 def test_a_step_has_its_call_and_its_share_of_a_row():
     sim = debubble.accelerator("sim")
-    step = accuracy.step_of("reporting", "recommender_train", sim)
+    step = timed_steps.step_of(timed_steps.STEPS / "reporting/recommender_train.py", sim)
     assert 0 < step.device_us < step.row_us and step.call_us > 0
 
 
@@ -47,10 +47,13 @@ def test_a_host_is_compared_with_its_own_constants(tmp_path, monkeypatch):
     by_host = {"modelled": 90.0, "measured": 110.0}
     monkeypatch.setattr(accuracy, "calibrate", lambda output, only: output.write_text(only))
     monkeypatch.setattr(
-        accuracy, "modelled_steps", lambda which, path, host: {"one": [5.0, 2, by_host[host], 7.0]}
+        accuracy,
+        "modelled_steps",
+        lambda which, path, host: {key: [5.0, 2, by_host[host], 7.0] for key in ("one", "two")},
     )
     path = tmp_path / "constants.json"
-    stored = {"steps": {"reporting": {"one": [5.0, 2, 100.0, 7.0]}}, "here": accuracy.here(path)}
+    steps = {"one": [5.0, 2, 100.0, 7.0], "two": [5.0, 2, 100.0, 7.0]}
+    stored = {"steps": {"reporting": steps}, "here": accuracy.here(path)}
     assert not path.exists()
     table = accuracy.on_its_host(stored, "reporting", "call_us")
     assert "| one | 100 | 110 | +10.0% | 90 | -10.0% |" in table
@@ -88,7 +91,7 @@ def test_a_public_program_that_fails_is_said_and_others_go_on(monkeypatch, capsy
             raise RuntimeError("bad: no data")
         return timed_steps.Step(1.0, 1)
 
-    monkeypatch.setattr(accuracy, "timed_programs", lambda: [bad, good])
-    monkeypatch.setattr(accuracy, "program_step", step_of_program)
-    assert accuracy.program_steps(debubble.accelerator("sim")).keys() == {"good"}
+    monkeypatch.setattr(timed_steps, "timed_programs", lambda: [bad, good])
+    monkeypatch.setattr(timed_steps, "program_step", step_of_program)
+    assert timed_steps.program_steps(debubble.accelerator("sim")).keys() == {"good"}
     assert "bad: no data" in capsys.readouterr().err

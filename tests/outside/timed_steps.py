@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,10 +22,11 @@ from debubble.timeline import Event, Timeline
 from solutions.measure.benchmark import time_in_a_row
 
 from .programs import Program, prepare, programs, run
+from .traces.pairs import PAIRS
 
 STEPS = Path(__file__).parent / "steps"
-PROGRAMS = "programs"
-"""The set of other people's programs, each of which is run whole."""
+LESSONS = "pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine"
+"""The pairs that the chapters show."""
 WARM_UP = 3
 IN_A_ROW = 5
 """The number of steps in a row."""
@@ -34,7 +36,8 @@ ROUNDS = 9
 class Step(NamedTuple):
     """One step: the microseconds of its device side without waits, the number of kernels, copies
     and memsets, the microseconds of a call from an idle device and of one of IN_A_ROW, and the
-    number of kernels by the kind of their operator, and of copies."""
+    number of kernels by the kind of their operator, and of copies. Of steps in a row the numbers
+    are those of the row."""
 
     device_us: float
     events: int
@@ -43,28 +46,58 @@ class Step(NamedTuple):
     by_kind: dict[str, int] | None = None
 
 
-def names(which: str) -> list[str]:
-    return sorted(path.stem for path in (STEPS / which).glob("*.py"))
+def step_sets() -> dict[str, Callable[[Accelerator], dict[str, Step]]]:
+    """Returns what times each set, by its name."""
+    return {
+        "reporting": partial(written_steps, "reporting"),
+        "choosing": partial(written_steps, "choosing"),
+        "lessons": lesson_steps,
+        "programs": program_steps,
+    }
 
 
-def step_of(which: str, program: str, accelerator: Accelerator) -> Step:
-    """Runs a program's step on the accelerator and returns its device side, as recorded."""
-    path = STEPS / which / f"{program}.py"
-    spec = importlib.util.spec_from_file_location(f"step_{program}", path)
+def written_steps(which: str, accelerator: Accelerator) -> dict[str, Step]:
+    """Times the programs of a folder in `steps/`."""
+    paths = sorted((STEPS / which).glob("*.py"))
+    return {path.stem: step_of(path, accelerator) for path in paths}
+
+
+def lesson_steps(accelerator: Accelerator) -> dict[str, Step]:
+    """Times the steps that the chapters show, before and after, at the sizes that sim runs."""
+    steps = {}
+    for name in LESSONS:
+        pair = PAIRS[name](accelerator, False)
+        for side, row in (("before", pair.before), ("after", pair.after)):
+            steps[f"{name}, {side}"] = timed(row, accelerator, pair.steps)
+    return steps
+
+
+def step_of(path: Path, accelerator: Accelerator) -> Step:
+    """Times the step of a program in the file `path`."""
+    spec = importlib.util.spec_from_file_location(f"step_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     torch.manual_seed(0)
     step = module.make(accelerator.device)
-    for _ in range(1 if accelerator.modelled else WARM_UP):
-        step()
+    once = timed(step, accelerator)
     rounds = 1 if accelerator.modelled else ROUNDS
+    calls = [_call_us(accelerator, step) for _ in range(rounds)]
+    in_a_row = timed(partial(_times, step), accelerator, IN_A_ROW)
+    return once._replace(call_us=round(statistics.median(calls), 1), row_us=in_a_row.row_us)
+
+
+def timed(row: Callable[[], object], accelerator: Accelerator, steps: int = 1) -> Step:
+    """Runs a row of `steps` steps, recorded and in turns, and returns one step of it."""
+    for _ in range(1 if accelerator.modelled else WARM_UP):
+        row()
     with debubble.record(accelerator) as timeline:
-        step()
-    call_us = statistics.median(_call_us(accelerator, step) for _ in range(rounds))
-    rows = (time_in_a_row(accelerator, partial(_times, step), IN_A_ROW) for _ in range(rounds))
-    return side_of(timeline)._replace(
-        call_us=round(call_us, 1), row_us=round(statistics.median(rows), 1)
+        row()
+    rounds = range(1 if accelerator.modelled else ROUNDS)
+    times = [time_in_a_row(accelerator, row, steps) for _ in rounds]
+    side = side_of(timeline)
+    return side._replace(
+        device_us=round(side.device_us / steps, 1), row_us=round(statistics.median(times), 1)
     )
 
 
@@ -114,6 +147,17 @@ def timed_programs() -> list[Program]:
         for program in programs()
         if not (program.torchrun or program.missing) and (program.is_fetched or program.is_package)
     ]
+
+
+def program_steps(accelerator: Accelerator) -> dict[str, Step]:
+    """Runs the public programs, and says on stderr which failed and why."""
+    steps = {}
+    for program in timed_programs():
+        try:
+            steps[program.name] = program_step(program, accelerator)
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+    return steps
 
 
 def program_step(program: Program, accelerator: Accelerator) -> Step:

@@ -147,7 +147,7 @@ def compress(path: Path) -> None:
 
 def measure_pair(accelerator: Accelerator, name: str, folder: Path) -> None:
     """Times both sides of a pair in turns, without a profiler, and then profiles each."""
-    pair = PAIRS[name](accelerator)
+    pair = PAIRS[name](accelerator, not accelerator.modelled)
     sides = {"before": pair.before, "after": pair.after}
     for side in sides.values():
         side()

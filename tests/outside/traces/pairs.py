@@ -48,9 +48,9 @@ class Pair:
     steps: int = IN_A_ROW
 
 
-def rows(accelerator: Accelerator) -> int:
+def rows(large: bool) -> int:
     """Returns the rows of a step's input: sim computes each of them."""
-    return 32 if accelerator.modelled else 4096
+    return 4096 if large else 32
 
 
 def repeated(step: Callable[[], object], times: int = IN_A_ROW) -> Row:
@@ -61,18 +61,19 @@ def repeated(step: Callable[[], object], times: int = IN_A_ROW) -> Row:
     return row
 
 
-def pinned_h2d(accelerator: Accelerator) -> Pair:
+def pinned_h2d(accelerator: Accelerator, large: bool) -> Pair:
     engine = ImageSteps(ImageStepConfig.small(), accelerator.device)
+    steps = IN_A_ROW if large else 2
 
     def row(variant: Variant) -> None:
         engine.use(variant)
-        for _ in range(IN_A_ROW):
+        for _ in range(steps):
             engine.decode()
 
-    return Pair(partial(row, "before"), partial(row, "after"))
+    return Pair(partial(row, "before"), partial(row, "after"), steps)
 
 
-def sync_free(accelerator: Accelerator) -> Pair:
+def sync_free(accelerator: Accelerator, large: bool) -> Pair:
     config = StepConfig.small()
     model = ConvModel(config, accelerator.device)
     scheduled = list(Workload(config).steps(16 * STEPS_IN_A_ROW))
@@ -80,7 +81,7 @@ def sync_free(accelerator: Accelerator) -> Pair:
     return Pair(before, after, STEPS_IN_A_ROW)
 
 
-def gdn(accelerator: Accelerator) -> Pair:
+def gdn(accelerator: Accelerator, large: bool) -> Pair:
     steps = gdn_steps(GDNWorkload.small(), accelerator)
 
     def row(variant: str) -> None:
@@ -89,8 +90,8 @@ def gdn(accelerator: Accelerator) -> Pair:
     return Pair(partial(row, "before"), partial(row, "after"))
 
 
-def flex_graph(before: str, after: str, accelerator: Accelerator) -> Pair:
-    workload = FlexWorkload.narrow() if accelerator.modelled else FlexWorkload.small()
+def flex_graph(before: str, after: str, accelerator: Accelerator, large: bool) -> Pair:
+    workload = FlexWorkload.small() if large else FlexWorkload.narrow()
     variants = Variants(workload, accelerator)
 
     def row(name: str) -> None:
@@ -100,16 +101,16 @@ def flex_graph(before: str, after: str, accelerator: Accelerator) -> Pair:
     return Pair(partial(row, before), partial(row, after), len(variants.batches))
 
 
-def offload(accelerator: Accelerator) -> Pair:
-    config = ServingConfig.tiny() if accelerator.modelled else FEW
+def offload(accelerator: Accelerator, large: bool) -> Pair:
+    config = FEW if large else ServingConfig.tiny()
     server = Server(config, accelerator.device)
     before, after = (HANDLERS[name](server.groups) for name in ("before", "after"))
     steps = config.num_requests
     return Pair(partial(server.serve, before), partial(server.serve, after), steps)
 
 
-def engine(accelerator: Accelerator) -> Pair:
-    preset = ServingPreset.hybrid_on_sim() if accelerator.modelled else ServingPreset.hybrid()
+def engine(accelerator: Accelerator, large: bool) -> Pair:
+    preset = ServingPreset.hybrid() if large else ServingPreset.hybrid_on_sim()
     engines = Engines(preset.config, accelerator)
     steps = {name: Decodes(engines[name], preset) for name in ("none", "sync_free")}
 
@@ -120,11 +121,11 @@ def engine(accelerator: Accelerator) -> Pair:
     return Pair(partial(row, "none"), partial(row, "sync_free"))
 
 
-def loss_item(accelerator: Accelerator) -> Pair:
+def loss_item(accelerator: Accelerator, large: bool) -> Pair:
     """A training loop that reads its loss in each step, and one that keeps it on the device."""
     model = blocks(accelerator, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, foreach=True)
-    x = torch.randn(rows(accelerator), WIDTH, device=accelerator.device)
+    x = torch.randn(rows(large), WIDTH, device=accelerator.device)
     total, seen = torch.zeros((), device=accelerator.device), []
 
     def learn() -> torch.Tensor:
@@ -143,7 +144,7 @@ def loss_item(accelerator: Accelerator) -> Pair:
     return Pair(repeated(before), repeated(after))
 
 
-def token_to_host(accelerator: Accelerator) -> Pair:
+def token_to_host(accelerator: Accelerator, large: bool) -> Pair:
     """Sampling that reads each token on the host, and sampling that keeps them on the device."""
     model = blocks(accelerator, 12)
     state = torch.randn(8, WIDTH, device=accelerator.device)
@@ -163,10 +164,10 @@ def token_to_host(accelerator: Accelerator) -> Pair:
     return Pair(repeated(before), repeated(after))
 
 
-def boolean_mask(accelerator: Accelerator) -> Pair:
+def boolean_mask(accelerator: Accelerator, large: bool) -> Pair:
     """A sum over chosen elements: by indexing with a mask, and by `where`."""
     model = blocks(accelerator, 6)
-    x = torch.randn(rows(accelerator), WIDTH, device=accelerator.device)
+    x = torch.randn(rows(large), WIDTH, device=accelerator.device)
 
     def before() -> None:
         with torch.no_grad():
@@ -181,11 +182,11 @@ def boolean_mask(accelerator: Accelerator) -> Pair:
     return Pair(repeated(before), repeated(after))
 
 
-def large_upload(accelerator: Accelerator) -> Pair:
+def large_upload(accelerator: Accelerator, large: bool) -> Pair:
     """A batch of 16 MB for each step: from pageable memory, and from pinned memory while the step
     before it runs."""
     model = blocks(accelerator, 6)
-    shape = 2 * rows(accelerator), WIDTH
+    shape = 2 * rows(large), WIDTH
     pageable = torch.randn(shape)
     pinned = torch.randn(shape, pin_memory=accelerator.pin_memory)
     targets = cycle([torch.empty_like(pageable, device=accelerator.device) for _ in range(3)])
@@ -207,10 +208,10 @@ def large_upload(accelerator: Accelerator) -> Pair:
     return Pair(repeated(before), repeated(after))
 
 
-def synchronized(accelerator: Accelerator) -> Pair:
+def synchronized(accelerator: Accelerator, large: bool) -> Pair:
     """A loop that synchronises after each step, as for a timer, and one that does not."""
     model = blocks(accelerator, 12)
-    x = torch.randn(rows(accelerator) // 4, WIDTH, device=accelerator.device)
+    x = torch.randn(rows(large) // 4, WIDTH, device=accelerator.device)
 
     def after() -> None:
         with torch.no_grad():
@@ -223,10 +224,10 @@ def synchronized(accelerator: Accelerator) -> Pair:
     return Pair(repeated(before), repeated(after))
 
 
-def preprocessing(accelerator: Accelerator) -> Pair:
+def preprocessing(accelerator: Accelerator, large: bool) -> Pair:
     """A batch that takes the host 1.5 ms to prepare: in the loop, and in a thread ahead of it."""
     model = blocks(accelerator, 6)
-    x = torch.randn(rows(accelerator), WIDTH, device=accelerator.device)
+    x = torch.randn(rows(large), WIDTH, device=accelerator.device)
 
     def prepare() -> float:
         time.sleep(0.0015)
@@ -251,7 +252,7 @@ def preprocessing(accelerator: Accelerator) -> Pair:
     return Pair(before, after)
 
 
-PAIRS: dict[str, Callable[[Accelerator], Pair]] = {
+PAIRS: dict[str, Callable[[Accelerator, bool], Pair]] = {
     "pinned_h2d": pinned_h2d,
     "sync_free": sync_free,
     "gdn": gdn,
