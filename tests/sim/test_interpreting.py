@@ -12,6 +12,7 @@ import debubble
 from debubble.accelerator import launch
 from debubble.sim.kernels import interpreting
 from debubble.sim.kernels.illegal_access import running
+from debubble.sim.kernels.shared_types import share_types
 from tests.interrupted import Lines
 
 pytestmark = pytest.mark.sim
@@ -329,3 +330,30 @@ def test_indices_overwritten_in_flight_are_a_hazard_and_no_error(accelerator):
         launch(taking_kernel, (1,), x, index, y, N=4)
         staged.fill_(2**50)
     assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+
+
+@pytest.mark.parametrize("shape", [[4], [1, 8], [8, 1], [2, 4, 2]])
+def test_a_type_that_shares_its_parts_is_the_one_that_triton_makes(shape):
+    share_types()
+    made = tl.block_type.__init__.__wrapped__
+    for element in (tl.float32, tl.int64, tl.pointer_type(tl.float32)):
+        own = object.__new__(tl.block_type)
+        made(own, element, shape)
+        for of_sizes in (shape, [tl.constexpr(size) for size in shape]):
+            shared = tl.block_type(element, of_sizes)
+            assert vars(shared) == vars(own) and shared == own and str(shared) == str(own)
+
+
+@pytest.mark.parametrize("shape", [[], [4], [2, 8]])
+def test_a_tensor_that_shares_its_shape_is_the_one_that_triton_makes(shape):
+    share_types()
+    for element in (tl.float32, tl.int64):
+        kind = tl.block_type(element, shape) if shape else element
+        own = object.__new__(tl.tensor)
+        tl.tensor.__init__.__wrapped__(own, "its handle", kind)
+        for handle in ("another one", "its handle"):
+            shared = tl.tensor(handle, kind)
+        assert vars(shared).keys() == vars(own).keys()
+        assert (shared.handle, shared.type, shared.dtype) == ("its handle", kind, element)
+        assert [size.value for size in shared.shape] == shape
+        assert shared.numel.value == own.numel.value

@@ -17,6 +17,7 @@ from debubble.contract.triton_mode import unwrapped
 
 from ..memory.illegal_access import IllegalMemoryAccess
 from .illegal_access import Checked, Running, ranges_of, running
+from .shared_types import share_types
 
 is_launch: ContextVar[bool] = ContextVar("a launch on sim runs now", default=False)
 
@@ -30,6 +31,7 @@ def run_kernel(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, 
     interpreted: Any = type(unwrapped(kernel))
     if interpreted.__name__ == "InterpretedFunction":
         look_up_once()
+        share_types()
         choose_first_config()
         check_runs()
         prepare_once(interpreted)
