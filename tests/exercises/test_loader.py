@@ -3,7 +3,15 @@ loaded."""
 
 import pytest
 
-from debubble.exercises.running.under_test import KataCode, LoadError, attempt, learner, solution
+from debubble.exercises.kata_files.catalogue import find_catalogue
+from debubble.exercises.running.under_test import (
+    Implementation,
+    KataCode,
+    LoadError,
+    attempt,
+    learner,
+    solution,
+)
 
 
 def load_error(workbook) -> str:
@@ -107,6 +115,34 @@ def test_a_text_that_names_our_solution_is_refused(workbook, text):
 def test_a_text_that_names_nothing_of_ours_is_harmless(workbook, text):
     workbook.edit_stub("    total = 0\n", f"    WORDS = {{{text!r}: 1}}\n    total = 0\n")
     assert KataCode(learner(workbook.kata)).add_up([1, 2], []) == 3
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from katas.offload.given import merge_adjacent",
+        "from katas.offload import given as g\n\n\ndef merge_adjacent(*a):\n"
+        "    return g.merge_adjacent(*a)",
+        "import katas.offload.given\n\nmerge_adjacent = katas.offload.given.merge_adjacent",
+        "def merge_adjacent(*a):\n    from katas.offload.given import merge_adjacent as ours",
+    ],
+)
+def test_an_answer_that_another_exercise_is_given_is_refused(tmp_path, code):
+    path = tmp_path / "merge_adjacent.py"
+    path.write_text(f"{code}\n")
+    merging = find_catalogue().kata("merge_adjacent")
+    with pytest.raises(LoadError, match=r"(?s)takes our solution.*merge_adjacent"):
+        Implementation(merging, "learner", path).load()
+    other = path.with_name("select_path.py")
+    other.write_text(f"{code}\n\n\ndef select_path(*a): ...\n")
+    Implementation(find_catalogue().kata("select_path"), "learner", other).load()
+
+
+def test_a_choice_that_the_tests_compute_is_refused(tmp_path):
+    path = tmp_path / "find_in_ranking.py"
+    path.write_text("from debubble.exercises import FindIt\n")
+    with pytest.raises(LoadError, match="takes our solution"):
+        Implementation(find_catalogue().kata("find_in_ranking"), "learner", path).load()
 
 
 def test_a_syntax_error_shows_the_line_and_the_place(workbook):

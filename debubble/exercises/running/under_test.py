@@ -212,12 +212,25 @@ def _code(implementation: Implementation) -> Code:
 
 
 def _refuse_our_solution(text: str, implementation: Implementation) -> None:
-    """Raises ExerciseError for code that takes its answer from the workbook's `solutions`."""
+    """Raises ExerciseError for code that takes its answer from the workbook's `solutions`, from a
+    file given.py, which has it for another kata, or from the tests' FindIt."""
+    answers = implementation.kata.exported_names
+    modules: set[str] = set()
+    """The names under which `text` has modules of `katas`."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             takes = any(alias.name.split(".")[0] == "solutions" for alias in node.names)
+            ours = [alias for alias in node.names if alias.name.split(".")[0] == "katas"]
+            modules.update(alias.asname or "katas" for alias in ours)
         elif isinstance(node, ast.ImportFrom):
-            takes = not node.level and (node.module or "").split(".")[0] == "solutions"
+            package = "" if node.level else (node.module or "").split(".")[0]
+            names = {alias.name for alias in node.names}
+            given = package == "katas" and not names.isdisjoint(answers)
+            takes = package == "solutions" or given or "FindIt" in names
+            if package == "katas":
+                modules.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute):
+            takes = node.attr in answers and _first_name(node) in modules
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             takes = _names_a_solution(node.value, implementation.kata.root)
         else:
@@ -229,6 +242,13 @@ def _refuse_our_solution(text: str, implementation: Implementation) -> None:
                 "The exercise is to write it yourself. `debubble hint "
                 f"{implementation.kata.name}` helps."
             )
+
+
+def _first_name(node: ast.expr) -> str:
+    """Returns the name with which a chain of attributes begins, or "" if it begins otherwise."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _names_a_solution(text: str, root: Path) -> bool:
