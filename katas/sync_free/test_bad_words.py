@@ -27,6 +27,10 @@ WHEN = (
     "and in their order. Nothing comes before a single id, so it is always forbidden. (In Python, "
     "`past[-0:]` is all of `past`, and not its empty end.)"
 )
+NO_ROW = (
+    "A row that the logits lack belongs to no request, even if it has no bad words: the caller has "
+    "mixed up two steps. The check that was there reads all rows: keep it in front."
+)
 REFUSED = (
     "An id that the vocabulary lacks is a mistake of the caller. As an index, -1 is the last id, "
     "and the slice `[-1:0]` is empty: without a check the word is lost without a trace, or another "
@@ -177,6 +181,15 @@ def test_an_id_that_the_vocabulary_lacks_is_refused(kata, accelerator, words, un
         with_forbidden([], rows=2, vocab=6),
         value=f"the logits that were refused by {value}",
         likely=REFUSED,
+    )
+
+
+@pytest.mark.parametrize("words", [{0: [[1]], 2: [[1]]}, {-1: [[1]]}, {0: [[1]], 9: []}], ids=str)
+def test_a_row_that_the_logits_lack_is_refused(kata, accelerator, words):
+    logits = logits_on(accelerator, rows=2, vocab=6)
+    call = f"apply_bad_words(zeros(2, 6), {words}, [[], []])"
+    expect_refusal(
+        lambda: kata.apply_bad_words(logits, words, [[], []]), call, why=NO_ROW, logits=logits
     )
 
 

@@ -9,6 +9,7 @@ from debubble.exercises import (
     Step,
     expect,
     expect_equal,
+    expect_refusal,
     in_a_row,
     left_as_they_were,
     same_objects,
@@ -26,6 +27,10 @@ COUNTS = (
 )
 NONE = (
     "If no request asks for logprobs, later steps are skipped altogether, and None tells them so."
+)
+OUTSIDE = (
+    "A row that is not in the batch belongs to no request, even if it asks for nothing: the "
+    "caller has mixed up two steps. The check that was there reads all rows: keep it in front."
 )
 UNKNOWN = (
     "A kernel would read the logit of such an id all the same, from the next row or from beyond "
@@ -99,6 +104,13 @@ def test_it_is_none_when_nobody_asks(kata, accelerator):
     sampled = torch.tensor([1, 2], device=accelerator.device)
     chosen = kata.chosen_tokens({}, sampled, VOCAB)
     expect_equal(chosen, None, call="chosen_tokens({}, [1, 2], 1000)", likely=NONE)
+
+
+@pytest.mark.parametrize("requested", [{2: [3]}, {1: [3], -1: [4]}, {0: [3], 9: []}], ids=str)
+def test_rows_outside_of_the_batch_are_refused(kata, accelerator, requested):
+    sampled = torch.tensor([1, 2], device=accelerator.device)
+    call = f"chosen_tokens({requested}, [1, 2], {VOCAB})"
+    expect_refusal(lambda: kata.chosen_tokens(requested, sampled, VOCAB), call, why=OUTSIDE)
 
 
 @pytest.mark.parametrize("token_id", [-1, VOCAB])

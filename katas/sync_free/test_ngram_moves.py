@@ -117,7 +117,11 @@ def test_a_table_may_be_a_part_of_a_larger_tensor(kata, accelerator):
 
 
 # A row that is too large would make a learner's GPU useless for later tests.
-@pytest.mark.parametrize("moves", [[(3, 1), (-1, 2)], [(3, -1)], [(3, 1), (4, 1)]], ids=str)
+@pytest.mark.parametrize(
+    "moves",
+    [[(3, 1), (-1, 2)], [(3, -1)], [(3, 1), (4, 1)], [(-1, -1)], [(3, 1), (1, 1)]],
+    ids=str,
+)
 def test_what_was_refused_is_refused(kata, accelerator, moves):
     tables = tables_on(accelerator)
     call = f"move_rows(tables, {moves})"
