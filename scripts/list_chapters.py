@@ -88,8 +88,7 @@ def index_of_katas(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
     sections = []
     for (system, number), group in groupby(katas, key=lambda kata: (kata.system, kata.chapter)):
         rows = [
-            [f"[`{kata.name}`]({system}/{kata.name}.py)", kata.title, effort(kata)]
-            for kata in group
+            [f"[`{kata.name}`]({system}/{kata.name}.py)", kata.title, kata.effort] for kata in group
         ]
         chapter = links.get(number, number)
         katas_of_it = table(["kata", "title", "effort"], rows)
@@ -116,11 +115,6 @@ def plan(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
         rows.append([chapter.link("../"), f"{chapter.cells}", f"{len(own)}", f"{minutes / 60:.1f}"])
     hours = f"hours, at {counted(MINUTES_PER_CELL, 'minute')} a cell"
     return table(["chapter", "cells", "katas", hours], rows)
-
-
-def effort(kata: Kata) -> str:
-    minutes = f"{kata.minutes} minutes" if kata.minutes else ""
-    return ", ".join(part for part in (kata.difficulty, minutes) if part)
 
 
 def counted(number: int, thing: str) -> str:

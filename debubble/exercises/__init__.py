@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .instructions import python_instructions
     from .teaching.claims import expect, expect_equal
     from .teaching.diagnosis import Diagnosis, KataFailure
+    from .teaching.find_it import FindIt
     from .teaching.guarded_buffer import GuardedBuffer, guarded_buffer
     from .teaching.inputs import in_a_row, left_as_they_were, part_of, same_objects
     from .teaching.pinning import no_pinned_memory, pinned_memory
@@ -20,6 +21,7 @@ __all__ = [
     "Common",
     "DeviceTraffic",
     "Diagnosis",
+    "FindIt",
     "GuardedBuffer",
     "KataFailure",
     "Step",
@@ -43,6 +45,7 @@ make_lazy(
         "Common": "common.subject",
         "DeviceTraffic": "teaching.traffic",
         "Diagnosis": "teaching.diagnosis",
+        "FindIt": "teaching.find_it",
         "GuardedBuffer": "teaching.guarded_buffer",
         "KataFailure": "teaching.diagnosis",
         "Step": "common.subject",

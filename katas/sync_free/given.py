@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,9 +17,6 @@ HostIntegers = np.ndarray | torch.Tensor
 LONGEST = 60
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
 Integers = Sequence[int] | np.ndarray
-CHUNK_TOKENS = 8
-PAD_SLOT = -1
-Layer = Callable[..., torch.Tensor]
 Decode = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -189,33 +185,6 @@ def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -
             )
 
 
-def _integers(name: str, numbers: Integers) -> np.ndarray:
-    """Returns [n] int64. Raises ValueError, which calls the numbers `name`, for fractions, masks
-    and words, and for tensors on the device."""
-    if isinstance(numbers, torch.Tensor):
-        return host_integers(name, numbers)
-    if not isinstance(numbers, np.ndarray) and bool in {*map(type, numbers)}:
-        raise ValueError(f"{name} is bool [{len(numbers)}]: it must be integers in one dimension")
-    try:
-        array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
-    except ValueError:  # The lists have different lengths.
-        raise ValueError(f"{name} is {shown(numbers)} of lists: it must be integers") from None
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name} is {array.dtype} {list(array.shape)}: it must be integers in one dimension"
-        )
-    return array.astype(np.int64)
-
-
-def check_rows(rows: Integers, max_reqs: int, name: str = "rows") -> None:
-    """Raises ValueError, which calls the rows `name`, for values that are no integers, and for a
-    row that is not in [0, max_reqs)."""
-    numbers = _integers(name, rows)
-    outside = numbers[(numbers < 0) | (numbers >= max_reqs)]
-    if outside.size:
-        raise ValueError(f"request {outside[0]}: rows must be in [0, {max_reqs})")
-
-
 class ChosenTokens(NamedTuple):
     """The tokens whose log-probabilities each row of the batch requests, on the device."""
 
@@ -242,6 +211,24 @@ def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab
                 )
 
 
+def _integers(name: str, numbers: Integers) -> np.ndarray:
+    """Returns [n] int64. Raises ValueError, which calls the numbers `name`, for fractions, masks
+    and words, and for tensors on the device."""
+    if isinstance(numbers, torch.Tensor):
+        return host_integers(name, numbers)
+    if not isinstance(numbers, np.ndarray) and bool in {*map(type, numbers)}:
+        raise ValueError(f"{name} is bool [{len(numbers)}]: it must be integers in one dimension")
+    try:
+        array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
+    except ValueError:  # The lists have different lengths.
+        raise ValueError(f"{name} is {shown(numbers)} of lists: it must be integers") from None
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} is {array.dtype} {list(array.shape)}: it must be integers in one dimension"
+        )
+    return array.astype(np.int64)
+
+
 def check_moves(moves: Sequence[tuple[int, int]], num_rows: int) -> None:
     """Raises ValueError for moves, (source, target) pairs, that are no integers, for a row that
     does not exist, and for two moves to one row."""
@@ -256,24 +243,6 @@ def check_moves(moves: Sequence[tuple[int, int]], num_rows: int) -> None:
     different, times = np.unique(targets, return_counts=True)
     if (times > 1).any():
         raise ValueError(f"{times.max()} rows move to row {different[times.argmax()]}: one can")
-
-
-@dataclass(frozen=True)
-class ConvMetadata:
-    """Tables that tell each program of the convolution what to work on, the same for all layers of
-    a step.
-
-    `batch_of_chunk` and `chunk_offset` are [num_chunks] int32 on the device: the sequence of each
-    chunk, and the place of its first token in that sequence. Tables that were made on the device
-    may be longer: an entry with a sequence below 0 is no chunk.
-    """
-
-    batch_of_chunk: torch.Tensor
-    chunk_offset: torch.Tensor
-    num_seqs: int
-    num_tokens: int
-    highest_slot: int = PAD_SLOT
-    """The highest cache index that was given on the host: a layer must have a state for it."""
 
 
 class Ranks(Protocol):

@@ -1,4 +1,4 @@
-"""A detector of waits (chapter 02, hard, 60 minutes).
+"""A detector of waits (chapter 02, optional, hard, 60 minutes).
 
 New changes bring new syncs, so an engine needs a tool that finds them. Here is the beginning of
 such a tool. PyTorch shows a TorchDispatchMode each operator before it runs: `func` with its

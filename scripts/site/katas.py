@@ -42,7 +42,7 @@ def by_chapter(root: Path, chapters: list[Page]) -> str:
     for chapter in chapters:
         own = [kata for kata in katas if chapter.path.startswith(f"{kata.chapter}_")]
         links = [
-            f"- [{kata.title}]({path_of(kata).removeprefix('katas/')}) ({effort(kata)})"
+            f"- [{kata.title}]({path_of(kata).removeprefix('katas/')}) ({kata.effort})"
             for kata in own
         ]
         parts += [f"## {chapter.title}", "\n".join(links)]
@@ -53,12 +53,8 @@ def path_of(kata: Kata) -> str:
     return f"katas/{kata.system}/{kata.name}.html"
 
 
-def effort(kata: Kata) -> str:
-    return ", ".join(filter(None, [kata.difficulty, kata.minutes and f"{kata.minutes} minutes"]))
-
-
 def text_of(kata: Kata) -> str:
-    parts = [f"# {kata.title}", f"Kata `{kata.name}` of chapter {kata.chapter}: {effort(kata)}."]
+    parts = [f"# {kata.title}", f"Kata `{kata.name}` of chapter {kata.chapter}: {kata.effort}."]
     parts += ["## Task", kata.task, "## The function", stub_of(kata), "## Run it"]
     parts += [f"```sh\ndebubble next {kata.name}    # your copy of it, and its task\n"
               f"debubble watch {kata.name}   # runs its tests whenever you save\n```",

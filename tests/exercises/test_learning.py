@@ -229,6 +229,58 @@ def test_update_finds_what_an_older_workspace_did_not_keep(debubble, workbook, h
     assert ("# mine" in text) == has_git == ("changed the same lines" not in result.output)
 
 
+@pytest.fixture
+def one_is_gone(debubble, workbook):
+    """Takes a kata that the learner has solved out of the workbook."""
+    debubble("next", "add_more")
+    passed(workbook, "add_more")
+    text = workbook.catalogue.file.read_text()
+    first, gone = text.index("[[kata]]"), text.index('name = "add_more"')
+    start, end = text.rindex("[[kata]]", first, gone), text.index("[[kata]]", gone)
+    retired = '\n[[retired]]\nsystem = "tiny"\nname = "add_more"\nbecame = "take_away"\n'
+    workbook.write("katas/katas.toml", text[:start] + text[end:] + retired)
+    return workbook.root / "my/katas/tiny/add_more.py"
+
+
+def test_what_becomes_of_a_kata_is_told_and_the_copy_is_kept(debubble, workbook, one_is_gone):
+    theirs = one_is_gone.read_text()
+    gone = "add_more is no longer in the workbook: its exercise is `take_away` now"
+    updated = debubble("update")
+    assert f"my/katas/tiny/add_more.py stays: {gone}." in updated.output and not updated.exit_code
+    assert one_is_gone.read_text() == theirs
+    assert f"0 of 2 solved.\n{gone}, and you had solved it." in debubble("progress").output
+    assert json.loads(debubble("progress", "--json").output)["retired"] == [
+        {"kata": "add_more", "became": "take_away", "solved": True}
+    ]
+    assert debubble("next", "add_more").output.strip() == gone
+    assert gone in debubble().output
+    debubble("next", "take_away")
+    assert gone not in debubble().output
+
+
+def test_an_optional_kata_does_not_come_up_by_itself(debubble, workbook):
+    text = workbook.catalogue.file.read_text()
+    text = text.replace('name = "add_more"\n', 'name = "add_more"\noptional = true\n')
+    workbook.write("katas/katas.toml", text)
+    passed(workbook, "add_up")
+    assert "Now: Take away" in debubble().output
+    assert "optional" in debubble("list").output
+    assert "Add more (optional, easy, 5 minutes)" in debubble("next", "add_more").output
+    assert "Now: Add more" in debubble().output
+    passed(workbook, "take_away")
+    passed(workbook, "add_more")
+    assert "All of them" in debubble().output
+
+
+def test_an_optional_kata_is_next_once_nothing_else_is_left(debubble, workbook):
+    text = workbook.catalogue.file.read_text()
+    text = text.replace('name = "add_more"\n', 'name = "add_more"\noptional = true\n')
+    workbook.write("katas/katas.toml", text)
+    passed(workbook, "add_up")
+    passed(workbook, "take_away")
+    assert "Now: Add more" in debubble().output
+
+
 def test_progress_is_for_programs_too(debubble, workbook):
     passed(workbook, "add_up")
     found = json.loads(debubble("progress", "--json").output)

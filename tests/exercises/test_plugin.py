@@ -274,6 +274,15 @@ def test_a_run_stops_at_the_first_kata_that_is_not_solved(run, two):
     assert " 00 tiny         ·             0 of 1\n 01 tiny" in text and "0 of 2 solved." in text
 
 
+def test_a_run_passes_over_an_optional_kata_that_is_not_begun(run, two):
+    two.edit("katas/katas.toml", 'name = "add_up"\n', 'name = "add_up"\noptional = true\n')
+    text = run()
+    assert "test_add_up.py" not in text and "tiny/add_more  not solved" in text
+    assert "1 failed, 1 passed" in run("katas/tiny/test_add_up.py")
+    two.edit_stub("total = 0", "total = 1")
+    assert "tiny/add_up  not solved" in run()
+
+
 def test_it_stops_at_one_that_was_edited_and_fails(run, two):
     two.edit_stub("total = 0", "total = 1")
     two.edit("katas/tiny/add_more.py", "        counter.append(number)\n", "")

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import typer
 
-from debubble.exercises.kata_files.catalogue import Catalogue, Kata, UnknownKata, find_catalogue
+from debubble.exercises.kata_files.catalogue import (
+    Catalogue,
+    Kata,
+    RetiredKata,
+    UnknownKata,
+    find_catalogue,
+    has_become,
+)
 from debubble.exercises.kata_files.progress import Progress
 from debubble.exercises.kata_files.tables import ExerciseError
 from debubble.exercises.kata_files.workspace import Workspace
@@ -52,6 +59,20 @@ class Learner:
         return found
 
     @property
+    def retired(self) -> dict[RetiredKata, Standing]:
+        """The katas that are no longer in the workbook and that the learner has begun, with their
+        standing."""
+        try:
+            standings = self.progress.standings()
+        except ExerciseError:
+            standings = {}
+        return {
+            kata: standings.get(name, Standing())
+            for name, kata in self.catalogue.retired.items()
+            if name in standings or self.workspace.copy_of(kata).exists()
+        }
+
+    @property
     def solved(self) -> int:
         return sum(standing.solved for standing in self.standings.values())
 
@@ -64,11 +85,15 @@ class Learner:
     @property
     def current(self) -> Kata | None:
         """The first unsolved kata in teaching order from the kata of the last event on, that kata
-        included; after the last kata come the earlier ones. None if all are solved."""
+        included; after the last kata come the earlier ones. An optional kata only counts if it is
+        the kata of the last event, or if it is all that is left. None if all are solved."""
         names = [kata.name for kata in self.katas]
         last = next((e["kata"] for e in reversed(self.events) if e.get("kata") in names), None)
         at = names.index(str(last)) if last is not None else 0
-        return self.unsolved([*self.katas[at:], *self.katas[:at]])
+        begun = [] if last is None else [self.katas[at]]
+        following = [*self.katas[at:], *self.katas[:at]]
+        needed = [kata for kata in following if not kata.optional]
+        return self.unsolved([*begun, *needed, *following])
 
     def unsolved(self, katas: Sequence[Kata]) -> Kata | None:
         return next((kata for kata in katas if not self.standings[kata.name].solved), None)
@@ -95,6 +120,8 @@ class Learner:
         if of_chapter:
             return self.unsolved(of_chapter) or of_chapter[-1]
         name = Path(word).stem.removeprefix("test_")
+        if name in self.catalogue.retired:
+            raise UnknownKata(f"{name} {has_become(self.catalogue.retired[name])}")
         begun = [kata for kata in self.katas if name and kata.name.startswith(name)]
         exact = [kata for kata in begun if kata.name == name]
         if len(exact or begun) == 1:
@@ -133,13 +160,6 @@ class Learner:
 
 def remark(sentence: str) -> None:
     typer.secho(sentence, fg="yellow", err=True)
-
-
-def effort(kata: Kata) -> str:
-    """Returns how hard and how long the kata is, such as `easy, 10 minutes`, or the part that is
-    known."""
-    minutes = f"{kata.minutes} minutes" if kata.minutes else ""
-    return ", ".join(part for part in (kata.difficulty, minutes) if part)
 
 
 def _either(katas: Sequence[Kata]) -> str:

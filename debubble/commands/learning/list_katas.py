@@ -32,7 +32,8 @@ def list_katas(word: str | None) -> None:
                 state = learner.state(kata)
                 mark = CURRENT if kata == current else MARKS[state]
                 minutes = f"{kata.minutes:>3} min" if kata.minutes else ""
-                line = f" {mark} {kata.name:<23} {kata.title:<36} {kata.difficulty:<6} {minutes}"
+                title = f"{kata.title} (optional)" if kata.optional else kata.title
+                line = f" {mark} {kata.name:<23} {title:<36} {kata.difficulty:<6} {minutes}"
                 typer.secho(line.rstrip(), fg=COLOURS.get(state))
         typer.echo(f"{learner.solved} of {len(learner.katas)} solved.  ", nl=False)
         typer.echo("✔ solved  ○ begun  ▸ the current one")

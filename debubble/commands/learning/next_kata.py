@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from ..refusal import refusing
-from .learner import Learner, effort
+from .learner import Learner
 
 
 def next_kata(word: str | None) -> None:
@@ -20,7 +20,7 @@ def next_kata(word: str | None) -> None:
         path = learner.begin(kata)
         if word:  # From now on it is the current kata.
             learner.remember("begun", kata)
-        about = f" ({effort(kata)})" if effort(kata) else ""
+        about = f" ({kata.effort})" if kata.effort else ""
         typer.secho(f"{kata.title}{about}", bold=True)
         typer.echo(f"\n{kata.task}\n")
         if kata.needs:

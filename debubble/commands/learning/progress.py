@@ -7,6 +7,7 @@ from itertools import groupby
 
 import typer
 
+from debubble.exercises.kata_files.catalogue import has_become
 from debubble.progress import VERSION
 
 from ..refusal import refusing
@@ -32,6 +33,9 @@ def progress(as_json: bool) -> None:
             counts = f"{solved:>2} of {len(members):>2} solved, {tried} attempts, {hints} hints"
             typer.echo(f" {chapter} {system:<12} {marks:<12} {counts}")
         typer.echo(f"{learner.solved} of {len(learner.katas)} solved.")
+        for gone, standing in learner.retired.items():
+            before = f", and you had {'solved' if standing.solved else 'begun'} it"
+            typer.echo(f"{gone.name} {has_become(gone)}{before}.")
 
 
 def show_on_board(name: str) -> None:
@@ -65,5 +69,9 @@ def _object(learner: Learner) -> dict[str, object]:
         "of": len(learner.katas),
         "current": current.name if current else None,
         "katas": katas,
+        "retired": [
+            {"kata": gone.name, "became": gone.became, "solved": standing.solved}
+            for gone, standing in learner.retired.items()
+        ],
         "predictions": [e for e in learner.events if e.get("kind") == "prediction"],
     }

@@ -6,7 +6,7 @@ import re
 
 import typer
 
-from debubble.exercises.kata_files.catalogue import Kata
+from debubble.exercises.kata_files.catalogue import Kata, has_become
 from debubble.exercises.kata_files.given import given_text, with_given_imported
 from debubble.exercises.kata_files.merge import Both, Lines, in_common, merge
 from debubble.exercises.kata_files.stub_files import free_backup, write_whole
@@ -39,6 +39,10 @@ def update(word: str | None) -> None:
                 place = kata.relative(learner.workspace.copy_of(kata))
                 asked = f"\n{place} is unchanged: `debubble update {kata.name}` asks again."
                 remark(str(error) or asked)
+        for gone in learner.retired if not word else ():
+            copy = learner.workspace.copy_of(gone)
+            if copy.exists():
+                remark(f"{learner.workspace.shown(copy)} stays: {gone.name} {has_become(gone)}.")
     if waiting:
         raise typer.Exit(1)
     typer.secho(f"Up to date: {len(copies)} of your katas.", fg="green")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from ..refusal import refusing
-from .learner import Learner, effort, remark
+from .learner import Learner, remark
 
 
 def where() -> None:
@@ -19,7 +19,7 @@ def where() -> None:
             typer.echo("All of them: `debubble syncs SCRIPT` finds the waits in your own code.")
         else:
             standing = learner.standings[kata.name]
-            about = [effort(kata)] if effort(kata) else []
+            about = [kata.effort] if kata.effort else []
             if standing.attempts:
                 times = "1 attempt" if standing.attempts == 1 else f"{standing.attempts} attempts"
                 about.append(f"{times} so far")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.names import EVERY, TESTS
-from .tables import ExerciseError, Format, read_tables, texts
+from .tables import ExerciseError, Format, Table, read_tables, texts
 
 FILE = "katas/katas.toml"
 LEVELS = ("easy", "medium", "hard")
@@ -26,8 +26,10 @@ FORMAT = Format(
         "time_limit": (float,),
         "more_hints": (list,),
         "without": (list,),
+        "optional": (bool,),
     },
 )
+RETIRED = Format(texts("system", "name", "became"))
 
 
 class UnknownKata(ExerciseError):
@@ -86,6 +88,8 @@ class Kata:
     """A suggestion of what to try with the kata once it is solved."""
     time_limit: float | None = None
     """Seconds of CPU time a test may take, or None for the plugin's own limit."""
+    optional: bool = False
+    """True if the katas after it don't need it: it does not come up by itself."""
     without: tuple[str, ...] = ()
     """The common checks that the kata's tests leave out, each as `name: reason`."""
 
@@ -117,6 +121,14 @@ class Kata:
         return {name: reasons[EVERY] for name in TESTS} if EVERY in reasons else reasons
 
     @property
+    def effort(self) -> str:
+        """How hard and how long the kata is, such as `easy, 10 minutes`, or the part that is
+        known."""
+        optional = "optional" if self.optional else ""
+        minutes = f"{self.minutes} minutes" if self.minutes else ""
+        return ", ".join(part for part in (optional, self.difficulty, minutes) if part)
+
+    @property
     def label(self) -> str:
         return f"{self.system}/{self.name}"
 
@@ -129,6 +141,15 @@ class Kata:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
 
+@dataclass(frozen=True, slots=True)
+class RetiredKata:
+    """A kata that was in the workbook, and the kata that it has become."""
+
+    system: str
+    name: str
+    became: str
+
+
 class Catalogue:
     """All katas of the workbook that lies in `root`, in the order in which they are taught."""
 
@@ -138,13 +159,22 @@ class Catalogue:
 
     @cached_property
     def katas(self) -> tuple[Kata, ...]:
-        entries = read_tables(self.root, FILE, {"kata": FORMAT})["kata"]
+        entries = self._tables["kata"]
         katas = tuple(self._kata(entry) for entry in entries)
         names = [kata.name for kata in katas]
         for name in names:
             if names.count(name) > 1:
                 raise ExerciseError(f"two katas are called {name!r} in {self.file}: rename one")
         return katas
+
+    @cached_property
+    def retired(self) -> dict[str, RetiredKata]:
+        """The katas that are no longer in the workbook, by name."""
+        return {entry["name"]: RetiredKata(**entry) for entry in self._tables["retired"]}
+
+    @cached_property
+    def _tables(self) -> dict[str, list[Table]]:
+        return read_tables(self.root, FILE, {"kata": FORMAT, "retired": RETIRED})
 
     def kata(self, name: str) -> Kata:
         """Returns the kata called `name`, which may also be `first_steps/name` or its file's path.
@@ -153,6 +183,8 @@ class Catalogue:
         for kata in self.katas:
             if kata.name == wanted:
                 return kata
+        if wanted in self.retired:
+            raise UnknownKata(f"{wanted} {has_become(self.retired[wanted])}")
         known = [kata.name for kata in self.katas]
         raise UnknownKata(f"there is no kata {name!r}: {way_out(wanted, known)}")
 
@@ -200,6 +232,11 @@ def find_catalogue(start: Path | None = None) -> Catalogue:
     raise ExerciseError(
         f"no katas/katas.toml at or above {start}: run this in the workbook's folder"
     )
+
+
+def has_become(kata: RetiredKata) -> str:
+    """Returns the end of a sentence that says what became of a kata."""
+    return f"is no longer in the workbook: its exercise is `{kata.became}` now"
 
 
 def way_out(name: str, known: Sequence[str]) -> str:

@@ -9,6 +9,8 @@ from .attempts import ATTEMPT_SUFFIXES
 from .catalogue import Catalogue
 
 ALWAYS_FINE = {"__init__.py", "conftest.py", "given.py"}
+RECORDED = "recorded"
+"""The folder of a system's recorded programs."""
 
 
 def stray_files(catalogue: Catalogue) -> Iterator[str]:
@@ -18,7 +20,8 @@ def stray_files(catalogue: Catalogue) -> Iterator[str]:
     owned = {path for kata in catalogue.katas for path in (kata.stub_path, kata.test_path)}
     for path in sorted((root / "katas").rglob("*.py")):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-        if path not in owned and path.name not in ALWAYS_FINE and not hidden:
+        fine = path.name in ALWAYS_FINE or path.parent.name == RECORDED
+        if path not in owned and not fine and not hidden:
             yield (
                 f"{path.relative_to(root)} belongs to no kata: "
                 "list it in katas/katas.toml, or remove it"

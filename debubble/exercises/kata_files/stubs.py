@@ -97,8 +97,7 @@ def _docstring(kata: Kata) -> str:
     task = "\n\n".join(
         text if text.startswith("    ") else textwrap.fill(text, WIDTH) for text in paragraphs
     )
-    effort = [kata.difficulty, f"{kata.minutes} minutes" if kata.minutes else ""]
-    about = ", ".join(part for part in (f"chapter {kata.chapter}", *effort) if part)
+    about = ", ".join(part for part in (f"chapter {kata.chapter}", kata.effort) if part)
     needed = " ".join(f"You need to know {kata.needs}.".split())
     needs = f"{textwrap.fill(needed, WIDTH)}\n\n" if kata.needs else ""
     test = kata.relative(kata.test_path)

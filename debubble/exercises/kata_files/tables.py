@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 
 Table = dict[str, Any]
 """One table of a file, by its keys."""
-WORDS = {str: "a text", int: "a whole number", float: "a number", list: "a list of texts"}
+WORDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    list: "a list of texts",
+    bool: "true or false",
+}
 
 
 class ExerciseError(Exception):

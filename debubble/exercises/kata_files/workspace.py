@@ -17,7 +17,7 @@ from pathlib import Path
 
 from debubble.progress import NAME
 
-from .catalogue import Catalogue, Kata, way_out
+from .catalogue import Catalogue, Kata, RetiredKata, has_become, way_out
 from .stub_files import StubFiles, StubState, write_whole
 from .stubs import generate
 from .tables import ExerciseError
@@ -47,8 +47,12 @@ class Workspace:
     def progress_file(self) -> Path:
         return self.folder / NAME
 
-    def copy_of(self, kata: Kata) -> Path:
+    def copy_of(self, kata: Kata | RetiredKata) -> Path:
         return self.katas / kata.system / f"{kata.name}.py"
+
+    def shown(self, path: Path) -> str:
+        """Returns a path in the workspace as a learner would type it in the workbook's folder."""
+        return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
 
     def has_copy(self, kata: Kata) -> bool:
         return os.path.lexists(self.copy_of(kata))
@@ -115,8 +119,13 @@ class Workspace:
         owned = {self.copy_of(kata) for kata in catalogue.katas}
         for path in sorted(self.katas.glob("*/*.py")):
             if path not in owned:
-                place = path.relative_to(self.root) if path.is_relative_to(self.root) else path
-                yield f"{place} is no kata's, and is not tested: {way_out(path.stem, names)}"
+                place = self.shown(path)
+                retired = catalogue.retired.get(path.stem)
+                if retired is None:
+                    yield f"{place} is no kata's, and is not tested: {way_out(path.stem, names)}"
+                elif not self.has_copy(catalogue.kata(retired.became)):
+                    became = has_become(retired)
+                    yield f"{place} stays, and is not tested: {retired.name} {became}"
         files = StubFiles(catalogue)
         for kata in catalogue.katas:
             if files.has_edited_tests(kata):

@@ -69,24 +69,33 @@ class Course:
         others = (kata for kata in self.asked_for if not self.is_named(kata))
         return [kata for kata in others if self.workspace.is_untouched(kata)]
 
+    @property
+    def first_untouched(self) -> Kata | None:
+        """The first of them that is not optional."""
+        return next((kata for kata in self.untouched if not kata.optional), None)
+
     def is_theirs(self, kata: Kata) -> bool:
         """True if the run tests the learner's code and they have changed the kata's file."""
         return self.mine and not self.workspace.is_untouched(kata)
 
     def leaves_out(self, kata: Kata) -> bool:
         """True if this run of the learner's code skips the kata, because it comes after the first
-        requested kata that they have not begun, or because another kata has failed. False with
+        requested kata that they have not begun, because another kata has failed, or because it is
+        optional and not begun. False with
         `--all`, and for a kata requested by its file."""
         if not self.is_limited or self.goes_on or self.is_named(kata):
             return False
+        if kata.optional and self.workspace.is_untouched(kata):
+            return True
         if self.is_alone and self.failed not in (None, kata):
             return True
-        return kata in self.asked_for and bool(self.untouched) and self._behind_the_first(kata)
+        return kata in self.asked_for and self._behind_the_first(kata)
 
     def is_shortened(self, kata: Kata) -> bool:
         """True if only one test of the kata runs, because the learner has not begun it: with
         `--all`, each such kata but the first one. One failing test shows that it is not solved."""
-        return self.is_limited and self.goes_on and kata in self.untouched[1:]
+        others = kata in self.untouched and kata != self.first_untouched
+        return self.is_limited and self.goes_on and others
 
     def is_tested_whole(self, kata: Kata, tests: int) -> bool:
         """True if a run of `tests` tests covers all tests of the kata."""
@@ -106,5 +115,5 @@ class Course:
                 yield item
 
     def _behind_the_first(self, kata: Kata) -> bool:
-        order = self.catalogue.katas
-        return order.index(kata) > order.index(self.untouched[0])
+        first, order = self.first_untouched, self.catalogue.katas
+        return first is not None and order.index(kata) > order.index(first)

@@ -223,7 +223,8 @@ def _write_what_follows(
     reporter: pytest.TerminalReporter, last: Kata, katas: Sequence[Kata], solved: Collection[Kata]
 ) -> None:
     at = katas.index(last) + 1
-    following = next((kata for kata in [*katas[at:], *katas[:at]] if kata not in solved), None)
+    left = [kata for kata in [*katas[at:], *katas[:at]] if kata not in solved]
+    following = next((kata for kata in left if not kata.optional), left[0] if left else None)
     if following is None:
         reporter.write_line("All solved.", green=True)
         return

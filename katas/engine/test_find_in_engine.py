@@ -1,0 +1,20 @@
+"""The tests of `find_in_engine`: the choices, and the reasons why they are wrong, are in
+`recorded/engine_decode.toml`."""
+
+from pathlib import Path
+
+from debubble.exercises import FindIt
+
+FOUND = FindIt(Path(__file__).parent / "recorded/engine_decode.toml")
+
+
+def test_the_line(kata):
+    FOUND.check("line", kata.find_in_engine())
+
+
+def test_the_kind(kata):
+    FOUND.check("kind", kata.find_in_engine())
+
+
+def test_the_gain(kata):
+    FOUND.check("gain", kata.find_in_engine())

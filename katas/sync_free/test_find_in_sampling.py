@@ -1,0 +1,20 @@
+"""The tests of `find_in_sampling`: the choices, and the reasons why they are wrong, are in
+`recorded/sampling.toml`."""
+
+from pathlib import Path
+
+from debubble.exercises import FindIt
+
+FOUND = FindIt(Path(__file__).parent / "recorded/sampling.toml")
+
+
+def test_the_line(kata):
+    FOUND.check("line", kata.find_in_sampling())
+
+
+def test_the_kind(kata):
+    FOUND.check("kind", kata.find_in_sampling())
+
+
+def test_the_gain(kata):
+    FOUND.check("gain", kata.find_in_sampling())

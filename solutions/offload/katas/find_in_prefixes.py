@@ -1,0 +1,15 @@
+"""The answers to the questions about the recording of `prefixes`."""
+
+from __future__ import annotations
+
+
+def find_in_prefixes() -> dict[str, str]:
+    """Returns your answers, each one of these choices.
+
+    line: "prefixes.py:33", "prefixes.py:37", "prefixes.py:39", "prefixes.py:41"
+    kind: "pageable upload", "read on the host", "late launches", "copy in the way"
+    gain: "13 %", "36 %", "47 %"
+    """
+    # A copy on the stream of the kernels holds back the kernels that follow, also those that
+    # don't need it. On another stream all blocks but the first arrive while a layer runs.
+    return {"line": "prefixes.py:37", "kind": "copy in the way", "gain": "36 %"}
