@@ -19,6 +19,7 @@ from .refusal import refuse
 from .rich_table import figures_first
 
 MOST_ROWS = 20
+MOST_OF_PATH = 6
 WORSE = 1
 """The exit status of a trace that is slower or more idle than it may be."""
 
@@ -96,6 +97,7 @@ def show(summary: Summary, console: Console) -> None:
         console.print(figures_first(headings, rows[:MOST_ROWS], console.width, figures=4))
         if len(rows) > MOST_ROWS:
             console.print(f"({len(rows) - MOST_ROWS:,} more)")
+    show_path(summary, console)
     show_steps(summary, console)
     for note in summary.notes:
         console.print(Text(f"- {printable(note)}"), soft_wrap=True)
@@ -119,6 +121,24 @@ def place_rows(summary: Summary) -> list[tuple[str, ...]]:
         )
         for place in found.places
     ]
+
+
+def show_path(summary: Summary, console: Console) -> None:
+    """Prints the largest parts of the critical path of the whole trace."""
+    if not summary.path or summary.step:
+        return
+    rows = [
+        (
+            f"{part.share:.1%}",
+            part.kind,
+            " at ".join(filter(None, (str(part.source or ""), part.name))),
+        )
+        for part in summary.path[:MOST_OF_PATH]
+    ]
+    console.print()
+    console.print(
+        figures_first(("of the critical path", "kind", "look at"), rows, console.width, figures=1)
+    )
 
 
 def show_steps(summary: Summary, console: Console) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..contract.source_line import SourceLine
 from ..timeline.bubbles import Bubble
 from ..timeline.event import Event
-from .host import DOING, NONE, OUTSIDE, Doing, Host, Lines
+from .host import DOING, NONE, OUTSIDE, Doing, Lines
 from .reading import Trace
 
 AFTER_WAIT = "the host waited for the device first"
@@ -102,7 +102,10 @@ def parts(trace: Trace) -> Iterator[Part]:
     ends = Streams(order)
     for bubble in trace.timeline.bubbles():
         for part in parts_of(bubble, trace, doing, ends):
-            yield from without(part, unseen)
+            if unseen:
+                yield from without(part, unseen)
+            else:
+                yield part
 
 
 def parts_of(bubble: Bubble, trace: Trace, doing: HostTimes, ends: Streams) -> Iterator[Part]:
@@ -129,7 +132,8 @@ def parts_of(bubble: Bubble, trace: Trace, doing: HostTimes, ends: Streams) -> I
 def without(part: Part, unseen: list[tuple[float, float]]) -> Iterator[Part]:
     """Yields a part in pieces: those in which a graph may have run have no known cause."""
     reached = part.start
-    for start, end in unseen[bisect_right(unseen, (part.start, part.start)) - 1 if unseen else 0 :]:
+    first = max(0, bisect_right(unseen, (part.start, part.start)) - 1)
+    for start, end in unseen[first:]:
         if start >= part.end:
             break
         start, end = max(start, reached), min(end, part.end)
@@ -186,42 +190,46 @@ class HostTimes:
     """The work of a trace's threads between two times of its timeline."""
 
     def __init__(self, trace: Trace) -> None:
-        self._host: Host = trace.host
         self._tracks, self._origin = trace.tracks, trace.origin
-        self._lines = Lines(trace.rows.names)
-        self._names = trace.rows.names
+        lines, names = Lines(trace.rows.names), trace.rows.names
+        kinds = [*trace.host.kinds, Doing(OUTSIDE, NONE, NONE)]
+        self._places = [
+            (
+                HOST_CAUSES[doing.kind],
+                lines(doing.function),
+                None if doing.operator == NONE else names[doing.operator][6:],
+            )
+            for doing in kinds
+        ]
+        """The cause, line and operator of each kind of activity; the last is that of no thread."""
         self._lists = {
             track: (thread.starts.tolist(), thread.doing.tolist())
             for track, thread in trace.host.threads.items()
         }
 
-    def stretches(self, track: int, start: float, end: float) -> Iterator[tuple[float, Doing]]:
-        """Yields (microseconds, doing) of each stretch of a thread from `start` to `end`."""
+    def times(self, track: int, start: float, end: float) -> dict[int, float]:
+        """Returns the microseconds of each kind of activity of a thread from `start` to `end`."""
         starts, doing = self._lists[track]
-        start, end = start + self._origin, end + self._origin
-        at = bisect_right(starts, start) - 1
-        while start < end:
-            following = starts[at + 1] if at + 1 < len(starts) else end
-            until = min(following, end)
-            if until > start:
-                kind = Doing(OUTSIDE, NONE, NONE) if at < 0 else self._host.kinds[doing[at]]
-                yield until - start, kind
-                start = until
+        reached, end = start + self._origin, end + self._origin
+        at, last = bisect_right(starts, reached) - 1, len(starts) - 1
+        times: dict[int, float] = {}
+        while reached < end:
+            until = end if at >= last or starts[at + 1] > end else starts[at + 1]
+            if until > reached:
+                kind = doing[at] if at >= 0 else -1
+                times[kind] = times.get(kind, 0.0) + until - reached
+                reached = until
             at += 1
+        return times
 
     def parts(self, bubble: Bubble, row: int, operator: str) -> Iterator[Part]:
         """Yields a bubble's time by what the thread of the launch `row` did in it. Time after the
         launch, on its way to the device, counts as launching."""
-        track = int(self._tracks[row])
-        times: dict[Doing, float] = defaultdict(float)
-        for length, doing in self.stretches(track, bubble.start, bubble.end):
-            times[doing] += length
         reached = bubble.start
-        for doing, length in times.items():
-            line = self._lines(doing.function)
-            name = None if doing.operator == NONE else self._names[doing.operator][6:]
+        times = self.times(int(self._tracks[row]), reached, bubble.end)
+        for kind, length in times.items():
+            cause, line, name = self._places[kind]
             if line is None and name is None:
                 name = f"before {operator}"
-            cause = HOST_CAUSES[doing.kind]
             yield Part(reached, reached + length, cause, line, name)
             reached += length

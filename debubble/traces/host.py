@@ -105,49 +105,52 @@ def read_host(rows: Rows) -> Host:
 
 
 class _Reader:
-    """Reads threads one after the other; what is known of a name is looked up once."""
+    """Reads threads one after the other. What a row does inside another is found once for each
+    pair of them: traces repeat."""
 
     def __init__(self, rows: Rows, host: Host) -> None:
         self.rows, self.host = rows, host
         self.numbers: dict[Doing, int] = {}
-        self.is_users: dict[int, bool] = {}
-        self.kind_of: dict[int, int] = {}
+        self.lines = Lines(rows.names)
 
     def thread(self, order: Integers) -> Thread:
         """Returns a thread's stretches. `order` has its rows by start, the longer one first."""
-        rows = self.rows
+        rows, kinds, of_call = self.rows, self.host.kinds, self.host.of_call
         starts, doing = array("d"), array("q")
+        inside: dict[tuple[int, int, int], int] = {}
         outside = self.number(Doing(OUTSIDE, NONE, NONE))
-        open_rows: list[tuple[float, Doing, int]] = []
+        around, open_rows = outside, [(float("inf"), outside)]
         reached = -float("inf")
         begins = rows.start[order].tolist()
         ends = (rows.start[order] + rows.duration[order]).tolist()
         categories, names = rows.category[order].tolist(), rows.name[order].tolist()
-        before = Doing(OUTSIDE, NONE, NONE)
         for row, begin, end, category, name in zip(
             order.tolist(), begins, ends, categories, names, strict=True
         ):
-            while open_rows and open_rows[-1][0] <= begin:
+            while open_rows[-1][0] <= begin:
                 closed = open_rows.pop()[0]
+                around = open_rows[-1][1]
                 if closed >= reached:
                     reached = closed
                     starts.append(closed)
-                    doing.append(open_rows[-1][2] if open_rows else outside)
-            around = open_rows[-1][1] if open_rows else before
-            state = self.state(around, category, name)
+                    doing.append(around)
+            key = around, category, name
+            if key not in inside:
+                inside[key] = self.number(self.state(kinds[around], category, name))
+            around = inside[key]
             if category in CALLS:
-                self.host.of_call[row] = state
-            number = self.number(state)
-            reached = max(reached, begin)
+                of_call[row] = kinds[around]
+            if begin > reached:
+                reached = begin
             starts.append(reached)
-            doing.append(number)
-            open_rows.append((end, state, number))
-        while open_rows:
+            doing.append(around)
+            open_rows.append((end, around))
+        while len(open_rows) > 1:
             closed = open_rows.pop()[0]
             if closed >= reached:
                 reached = closed
                 starts.append(closed)
-                doing.append(open_rows[-1][2] if open_rows else outside)
+                doing.append(open_rows[-1][1])
         return Thread(np.array(starts), np.array(doing))
 
     def number(self, state: Doing) -> int:
@@ -160,37 +163,19 @@ class _Reader:
     def state(self, around: Doing, category: int, name: int) -> Doing:
         """Returns what a row does inside another that does `around`."""
         kind, function, operator = around
+        text = self.rows.names[name]
         if category in CALLS:
-            return Doing(self.call_kind(name), function, operator)
+            kind = SYNC if "Synchronize" in text else LAUNCH
+            return Doing(ALLOCATION if ALLOCATES.match(text) else kind, function, operator)
         if kind in (LOADER, LOCK):
             return around
         if category == OPERATOR:
-            return Doing(OPERATORS, function, name if self.is_aten(name) else operator)
+            return Doing(OPERATORS, function, name if text.startswith("aten::") else operator)
         if category == ANNOTATION:
-            is_loader = self.rows.names[name].startswith(LOADERS)
+            is_loader = text.startswith(LOADERS)
             return Doing(LOADER, function, operator) if is_loader else around
-        waits = self.kind_of.get(name)
-        if waits is None:
-            text = self.rows.names[name]
-            waits = self.kind_of[name] = LOCK if LOCKS.match(text) else PYTHON
-        return Doing(waits, name if self.users(name) else function, operator)
-
-    def call_kind(self, name: int) -> int:
-        kind = self.kind_of.get(name)
-        if kind is None:
-            text = self.rows.names[name]
-            kind = SYNC if "Synchronize" in text else LAUNCH
-            kind = self.kind_of[name] = ALLOCATION if ALLOCATES.match(text) else kind
-        return kind
-
-    def is_aten(self, name: int) -> bool:
-        return self.rows.names[name].startswith("aten::")
-
-    def users(self, name: int) -> bool:
-        known = self.is_users.get(name)
-        if known is None:
-            known = self.is_users[name] = function_line(self.rows.names[name]) is not None
-        return known
+        waits = LOCK if LOCKS.match(text) else PYTHON
+        return Doing(waits, function if self.lines(name) is None else name, operator)
 
 
 class Lines:

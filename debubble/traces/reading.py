@@ -21,6 +21,9 @@ FAR = 60e6
 """Microseconds from the first host row before which a device row has no time that is right."""
 
 
+LOST = "{count} kernels or copies have no time in the file, and are left out."
+
+
 @dataclass
 class Trace:
     """A trace of one process on one device: its timeline, and what the timeline has no room for.
@@ -90,7 +93,7 @@ def timed(rows: Rows, on_device: Integers, notes: list[str]) -> Integers:
     has_time = (rows.start[on_device] != 0) & (rows.start[on_device] > first - FAR)
     lost = int((~has_time).sum())
     if lost:
-        notes.append(f"{lost:,} kernels or copies have no time in the file, and are left out.")
+        notes.append(LOST.format(count=f"{lost:,}"))
     return on_device[has_time]
 
 

@@ -93,6 +93,8 @@ class Collector:
         self.small = [array("B"), array("i"), array("i")]
         self.times = [array("d"), array("d")]
         self.numbers = [array("q") for _ in range(5)]
+        columns: list[array[Any]] = [*self.small, *self.times, *self.numbers]
+        self.appends = [column.append for column in columns]
 
     def add(self, event: object) -> None:
         """Keeps an event if it is a stretch of time of a known category. Raises TraceFileError for
@@ -134,19 +136,10 @@ class Collector:
         if category >= KERNEL:
             stream = int(args.get("stream", thread if isinstance(thread, int) else NONE))
             device, nbytes = int(args.get("device", NONE)), int(args.get("bytes", 0))
-        correlation, external, streams, devices, sizes = self.numbers
-        correlation.append(int(args.get("correlation", NONE)))
-        external.append(int(args.get("External id", NONE)))
-        streams.append(stream)
-        devices.append(device)
-        sizes.append(nbytes)
-        categories, names, places = self.small
-        categories.append(category)
-        names.append(number)
-        places.append(place)
-        starts, durations = self.times
-        starts.append(start)
-        durations.append(duration)
+        numbers = int(args.get("correlation", NONE)), int(args.get("External id", NONE))
+        kept = (category, number, place, start, duration, *numbers, stream, device, nbytes)
+        for append, value in zip(self.appends, kept, strict=True):
+            append(value)
 
     def _name(self, name: str) -> int:
         """Returns the number of a new name. Names that differ only in an object's address are

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .findings import UNSEEN, Finding, Findings, find
-from .reading import Trace
+from .reading import LOST, Trace
+from .replay.critical import Share
 from .replay.without import MOST_EVENTS, largest
 from .rows import FUNCTION, OVERHEAD
 from .steps import Step, Steps, find_steps
@@ -27,6 +28,9 @@ class Summary:
     without: dict[Finding, float] = field(default_factory=dict)
     """The share of the trace's time that is predicted to be gone without each of the largest
     places."""
+
+    path: list[Share] = field(default_factory=list)
+    """The parts of the critical path by place, the longest first; empty for a large trace."""
 
     @property
     def step_us(self) -> float:
@@ -61,6 +65,16 @@ class Summary:
                 }
                 for place in found.places[:MOST_PLACES]
             ],
+            "critical_path": [
+                {
+                    "kind": part.kind,
+                    "file": part.source and part.source.file,
+                    "line": part.source and part.source.line,
+                    "name": part.name,
+                    "share": round(part.share, 4),
+                }
+                for part in self.path[:MOST_PLACES]
+            ],
             "steps_found_by": self.steps.found_by,
             "usual_step_us": round(self.steps.usual, 3),
             "steps": [
@@ -91,12 +105,12 @@ def summarize(trace: Trace, step: int | None = None, measured_us: float | None =
         raise ValueError("no steps were found, so a step's measured time can't be compared")
     counts, found, notes = trace.timeline.counts(), find(trace, *window), notes_of(trace)
     share = None if measured_us is None else measured_us / steps.usual
-    without, scale = largest(trace, found.places, share)
+    without, scale, path = largest(trace, found.places, share)
     if without:
         notes.append(note_of_prediction(scale))
     elif len(trace.timeline.events) > MOST_EVENTS:
         notes.append(f"Traces of more than {MOST_EVENTS:,} calls and kernels are not replayed.")
-    return Summary(trace.timeline.label, counts, found, steps, chosen, notes, without)
+    return Summary(trace.timeline.label, counts, found, steps, chosen, notes, without, path)
 
 
 def note_of_prediction(scale: float) -> str:
@@ -113,40 +127,41 @@ def note_of_prediction(scale: float) -> str:
     return f"{text}, and the host is as slow as under the profiler (--measured)."
 
 
+NOTES = {
+    "lost": LOST,
+    "no_gpu": "The trace has no work of a GPU: profile with ProfilerActivity.CUDA on a machine "
+    "that has one.",
+    "bare_graphs": "{count} graph launches have no kernels: this was profiled without the nodes of "
+    "graphs, so how busy the device was in them is not known.",
+    "no_stacks": "The trace has no stacks, so places are operators: profile with with_stack=True "
+    "for functions and files.",
+    "stacks": "Stacks slow Python down: times in Python are longer than they are without a "
+    "profiler. A place is a function and its first line, since the profiler writes no other.",
+    "other_gpus": "This is GPU {device}; the trace also has GPU {others} (--gpu).",
+    "overhead": "The profiler itself reports {ms} ms of its own work.",
+}
+"""Sentences that a reader has to know before using the figures, here and on the site's page."""
+
+
 def notes_of(trace: Trace) -> list[str]:
-    """Returns what a reader has to know before using the figures."""
+    """Returns the sentences of NOTES that hold for a trace."""
     notes, events, rows = list(trace.notes), trace.timeline.events, trace.rows
     if not any(event.on_device for event in events):
-        notes.append(
-            "The trace has no work of a GPU: profile with ProfilerActivity.CUDA on a machine that "
-            "has one."
-        )
+        notes.append(NOTES["no_gpu"])
     with_work = {event.launched_by for event in events if event.on_device}
     bare = sum(
         event.kind == "graph_launch" and index not in with_work
         for index, event in enumerate(events)
     )
     if bare:
-        notes.append(
-            f"{bare:,} graph launches have no kernels: this was profiled without the nodes of "
-            "graphs, so how busy the device was in them is not known."
-        )
-    if not len(rows.of(FUNCTION)):
-        notes.append(
-            "The trace has no stacks, so places are operators: profile with with_stack=True for "
-            "functions and files."
-        )
-    else:
-        notes.append(
-            "Stacks slow Python down: times in Python are longer than they are without a profiler. "
-            "A place is a function and its first line, since the profiler writes no other."
-        )
+        notes.append(NOTES["bare_graphs"].format(count=f"{bare:,}"))
+    notes.append(NOTES["stacks" if len(rows.of(FUNCTION)) else "no_stacks"])
     if len(trace.devices) > 1:
         others = ", ".join(str(number) for number in trace.devices if number != trace.device)
-        notes.append(f"This is GPU {trace.device}; the trace also has GPU {others} (--gpu).")
+        notes.append(NOTES["other_gpus"].format(device=trace.device, others=others))
     overhead = float(rows.duration[rows.of(OVERHEAD)].sum())
     if overhead:
-        notes.append(f"The profiler itself reports {overhead / 1000:.2f} ms of its own work.")
+        notes.append(NOTES["overhead"].format(ms=f"{overhead / 1000:.2f}"))
     return notes
 
 

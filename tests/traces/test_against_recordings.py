@@ -4,6 +4,8 @@ Each `NAME.kept.json.gz` is the file of torch.profiler that `NAME.recording.json
 `tests/outside/traces/make.py` made both on 2026-11-28, with torch 2.11.
 """
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,29 @@ def test_counts_and_idle_time_are_those_of_the_recording(program):
     assert trace.timeline.counts() == recording.counts()
     assert trace.timeline.idle_share() == pytest.approx(recording.idle_share(), abs=0.001)
     assert trace.timeline.idle_by_cause() == pytest.approx(recording.idle_by_cause(), abs=0.001)
+
+
+def idle_of(path: Path) -> float:
+    """Returns the share of the time from the first work to the last that no kernel covers."""
+    rows = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    work = [row for row in rows if row.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    spans = sorted((row["ts"], row["ts"] + row["dur"], row["cat"]) for row in work)
+    reached = begin = spans[0][0]
+    end = max(span[1] for span in spans)
+    busy = 0.0
+    for start, stop, category in spans:
+        if category != "gpu_memcpy" and stop > reached:
+            busy += stop - max(start, reached)
+            reached = stop
+    return 1 - busy / (end - begin)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_idle_time_is_what_no_kernel_covers(program):
+    trace, _ = both(program)
+    assert trace.timeline.idle_share() == pytest.approx(
+        idle_of(H100 / f"{program}.kept.json.gz"), abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("program", ["decode_graphs", "decode_piecewise"])

@@ -95,6 +95,16 @@ def test_graphs_without_kernels_are_not_idle(tmp_path):
     assert any("without the nodes of graphs" in note for note in summarize(trace).notes)
 
 
+def test_no_graph_without_kernels_is_idle_if_there_are_several(tmp_path):
+    made = Handmade()
+    made.kernel(made.call("cudaLaunchKernel", 0), 10, 10)
+    for at in (20, 60):
+        made.call("cudaGraphLaunch", at, 5)
+        made.call("cudaStreamSynchronize", at + 10, 20)
+    made.kernel(made.call("cudaLaunchKernel", 100), 110, 10)
+    assert find(trace_of(made, tmp_path)).causes[UNSEEN] == pytest.approx(2 * 30)
+
+
 def steps(lengths, annotated: bool) -> Handmade:
     made, at = Handmade(), 0.0
     for number, length in enumerate(lengths):

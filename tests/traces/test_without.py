@@ -1,6 +1,7 @@
 """A step without one of its waits takes the time that a replay predicts."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from debubble.traces.findings import AFTER_WAIT, COPY, GAP, HOST_CAUSES, Finding, find
 from debubble.traces.host import OPERATORS
 from debubble.traces.reading import read_trace
+from debubble.traces.replay.critical import BETWEEN, KERNELS, critical_path
 from debubble.traces.replay.cuts import interpolate
 from debubble.traces.replay.without import Without, host_scale_for
 from tests.outside.traces.predict import gains
@@ -54,6 +56,17 @@ def test_without_a_wait_the_slower_side_is_left(tmp_path, kernel, host, expected
     assert replay.span([]) == pytest.approx(10 * (6 + kernel + host) - host, abs=2)
     assert replay.span(waits) == pytest.approx(expected, abs=12)
     assert replay.share(waits) == pytest.approx(1 - expected / replay.span([]), abs=0.02)
+
+
+@pytest.mark.parametrize(("kernel", "host", "kind"), [(100, 20, KERNELS), (20, 50, BETWEEN)])
+def test_the_critical_path_is_where_the_time_goes(tmp_path, kernel, host, kind):
+    replay, _ = replay_of(waiting(kernel, host), tmp_path)
+    path = critical_path(replay.graph, replay.events)
+    assert path[0].start == 0 and path[-1].end == replay.span([])
+    assert all(first.end == second.start for first, second in pairwise(path))
+    largest = replay.path()[0]
+    assert (largest.kind, round(sum(part.share for part in replay.path()), 6)) == (kind, 1)
+    assert largest.share == pytest.approx(max(kernel, host) / (kernel + host), abs=0.15)
 
 
 def test_a_wait_for_nothing_is_worth_nothing(tmp_path):

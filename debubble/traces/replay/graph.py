@@ -46,6 +46,20 @@ class Graph:
             times[node] = reached
         return max(times)
 
+    def longest(self) -> tuple[list[float], list[int]]:
+        """Returns the time of each node, and the nodes of the chain that ends last, in order."""
+        times, needed = [0.0] * len(self.edges), list(range(len(self.edges)))
+        for node in self.order:
+            for before, delay in self.edges[node]:
+                if times[before] + delay > times[node]:
+                    times[node], needed[node] = times[before] + delay, before
+        node = max(range(len(times)), key=times.__getitem__, default=0)
+        chain = [node]
+        while needed[node] != node and times[needed[node]] <= times[node]:
+            node = needed[node]
+            chain.append(node)
+        return times, chain[::-1]
+
     @cached_property
     def unchanged(self) -> float:
         """Microseconds of the replay in which nothing is changed."""

@@ -9,6 +9,7 @@ from ...timeline.event import Event
 from ..findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding
 from ..host import Lines
 from ..reading import Trace
+from .critical import Share, critical_path, shares
 from .cuts import Cuts, next_kernels
 from .dependencies import graph_of
 from .graph import Edge, Graph
@@ -49,6 +50,10 @@ class Without:
             return None
         whole = self.span([])
         return max(0.0, 1.0 - self.span(found) / whole) if whole else None
+
+    def path(self) -> list[Share]:
+        """Returns the parts of the critical path of the trace as it is, the longest first."""
+        return shares(critical_path(self.graph, self.events))
 
     def span(self, findings: Iterable[Finding]) -> float:
         """Returns the microseconds of the replay without these findings."""
@@ -158,14 +163,16 @@ def host_scale_for(trace: Trace, measured_us: float) -> float:
 
 def largest(
     trace: Trace, places: list[Finding], measured_share: float | None
-) -> tuple[dict[Finding, float], float]:
-    """Returns the share of a trace's time that is gone without each of its largest places, and the
-    factor of the host's times: with `measured_share`, the time without a profiler divided by the
-    time in the trace, they are shortened until the replay takes that long."""
+) -> tuple[dict[Finding, float], float, list[Share]]:
+    """Returns the share of a trace's time that is gone without each of its largest places, the
+    factor of the host's times, and the parts of the critical path. With `measured_share`, the time
+    without a profiler divided by the time in the trace, the host's times are shortened until the
+    replay takes that long; the path is that of the trace as it is."""
     replay = Without(trace)
     if measured_share is not None and len(replay.events) <= MOST_EVENTS:
         replay.host_scale = host_scale_for(trace, measured_share * replay.span([]))
     found = [place for place in places if place.cause in PREDICTED][:MOST_PREDICTED]
-    shares = {place: replay.share([place]) for place in found}
-    known = {place: share for place, share in shares.items() if share is not None}
-    return known, replay.host_scale
+    predicted = {place: replay.share([place]) for place in found}
+    known = {place: share for place, share in predicted.items() if share is not None}
+    path = replay.path() if len(replay.events) <= MOST_EVENTS else []
+    return known, replay.host_scale, path
