@@ -6,7 +6,15 @@ from pathlib import Path
 
 from .page import Page
 
-ORDER = ("find_your_waits", "results", "pictures", "accuracy", "machines", "waits_in_vllm")
+ORDER = (
+    "find_your_waits",
+    "open_your_trace",
+    "results",
+    "pictures",
+    "accuracy",
+    "machines",
+    "waits_in_vllm",
+)
 """The first pages, in the order of the side bar; all others follow by name."""
 
 
@@ -26,4 +34,5 @@ def page_of(path: Path) -> Page:
     text = path.read_text()
     title = text.partition("\n")[0].removeprefix("# ")
     target = "glossary.html" if path.stem == "glossary" else f"docs/{path.stem}.html"
-    return Page.of_markdown(target, title, text, f"docs/{path.name}")
+    about = {"trace": "data-trace" in text}
+    return Page.of_markdown(target, title, text, f"docs/{path.name}", about)

@@ -11,6 +11,8 @@ from debubble.views.javascript import one_module
 from debubble.views.race import facts
 from debubble.views.timeline import widget
 
+from . import trace
+
 HERE = Path(__file__).parent
 WIDGETS = {
     "timeline": widget.SOURCE,
@@ -26,6 +28,7 @@ def write_static(folder: Path) -> None:
     (folder / "static/site.js").write_text(script())
     shutil.copytree(HERE.parents[1] / "assets/pictures", folder / "static/pictures")
     (folder / "static/race.js").write_text(race_script())
+    (folder / "static/trace.js").write_text(trace.script())
     (folder / "static/site.css").write_text((HERE / "style.css").read_text())
 
 

@@ -23,6 +23,7 @@ send the address to a colleague. Everything runs in your browser, in the
 BEGIN = """<div class="begin">
 
 [Start with chapter 00 (40 minutes)]({chapter}) [Find your waits (2 minutes)]({waits})
+[Open your trace](docs/open_your_trace.md)
 
 </div>"""
 ABOUT = """debubble is an interactive workbook: you read a timeline, predict it, fix the code, watch

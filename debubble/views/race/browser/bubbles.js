@@ -3,29 +3,38 @@
 const LAUNCH_GAP = 10;
 const CLOCK_SLACK = 5;
 const SMALLEST_GAP = 0.005;
-const ON_HOST = "host";
+const ON_HOST = "host", ON_THE_HOST = "waiting for the host";
+const HOLDING = ["sync", "python", "compile", "alloc"];
 
 export const endOf = (event) => event.start + event.duration;
 const isOnDevice = (event) => event.lane !== ON_HOST;
 const byStart = (a, b) => a.start - b.start;
 
-/** The gaps in which no kernel runs, in order: {start, end, cause, line, next}. */
+/** The gaps in which no kernel runs, in order: {start, end, cause, line, next, held}. `held` is the
+ * wait that held the host, or the copy that was waited for. */
 export function findBubbles(events) {
   const device = events.filter(isOnDevice).sort(byStart);
   if (!device.length) return [];
-  const kernels = device.filter(({ kind }) => kind === "kernel");
-  const lastCompute = Math.max(device[0].start, ...kernels.map(endOf));
+  const computes = device.filter(({ kind }) => kind !== "copy");
+  const lastCompute = computes.reduce((last, event) => Math.max(last, endOf(event)), device[0].start);
   const isWaitedFor = (event) => event.kind === "copy" && endOf(event) <= lastCompute;
   const copies = device.filter(isWaitedFor);
   const work = device.filter((event) => !isWaitedFor(event));
-  const firsts = firstOfEachLaunch(device);
-  const syncs = events.filter(({ kind }) => kind === "sync" || kind === "python").sort(byStart);
-  return findGaps(device[0].start, work).flatMap((gap) => {
-    const { launchedBy } = gap.next;
-    const launch = firsts.get(launchedBy) === gap.next ? events[launchedBy] : null;
-    const running = copies.filter((copy) => copy.start < gap.end && endOf(copy) > gap.start);
-    return splitGap(gap, launch, running).map((part) => ({ ...part, next: gap.next, line: lineOf(part, gap, launch, syncs) }));
-  });
+  const firsts = firstOfEachLaunch(device), waits = waitsOfThreads(events);
+  const bubbles = [];
+  let running = [], ahead = 0;
+  for (const gap of findGaps(device[0].start, work)) {
+    while (ahead < copies.length && copies[ahead].start < gap.end) running.push(copies[ahead++]);
+    running = running.filter((copy) => endOf(copy) > gap.start);
+    const { next } = gap;
+    const launch = firsts.get(next.launchedBy)?.start >= gap.start ? events[next.launchedBy] : null;
+    for (const { copy, ...part } of splitGap(gap, launch, running)) {
+      const held = copy ?? (part.cause === ON_THE_HOST && launch ? waitBefore(launch, gap, waits) : null);
+      const late = part.cause === ON_THE_HOST ? launch?.line : null;
+      bubbles.push({ ...part, next, held, line: copy ? copy.line : held?.line ?? late ?? next.line });
+    }
+  }
+  return bubbles;
 }
 
 /** A graph launch starts many kernels: only the first of them waits for the call. */
@@ -66,7 +75,7 @@ function splitGap(gap, launch, copies) {
     const start = Math.max(begins, reached);
     let late = Math.min(Math.max(launched, reached), start);
     if (late - reached > SMALLEST_GAP && start - late <= LAUNCH_GAP) late = start;
-    add(reached, late, "waiting for the host");
+    add(reached, late, ON_THE_HOST);
     add(late, start, start - late <= LAUNCH_GAP ? "waiting for a kernel" : "other");
     add(start, end, "waiting for a copy", copy);
     reached = Math.max(reached, end);
@@ -74,10 +83,25 @@ function splitGap(gap, launch, copies) {
   return parts;
 }
 
-/** The line to look at: of the copy, of the wait that held the host, or of the late launch. */
-function lineOf({ cause, copy }, gap, launch, syncs) {
-  if (copy) return copy.line;
-  if (cause !== "waiting for the host" || !launch) return gap.next.line;
-  const before = syncs.filter(({ start }) => start < launch.start).at(-1);
-  return before && endOf(before) > gap.start - CLOCK_SLACK ? before.line : launch.line;
+/** What holds the next launch of each thread, besides the calls themselves, in the order of starts. */
+function waitsOfThreads(events) {
+  const waits = new Map();
+  for (const event of events.filter(({ kind }) => HOLDING.includes(kind)).sort(byStart)) {
+    if (!waits.has(event.thread)) waits.set(event.thread, []);
+    waits.get(event.thread).push(event);
+  }
+  return waits;
+}
+
+/** The last wait before a launch, or null if it had ended before the gap. */
+function waitBefore(launch, gap, waits) {
+  const mine = waits.get(launch.thread) ?? [];
+  let low = 0, high = mine.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (mine[middle].start < launch.start) low = middle + 1;
+    else high = middle;
+  }
+  const before = mine[low - 1];
+  return before && endOf(before) > gap.start - CLOCK_SLACK ? before : null;
 }

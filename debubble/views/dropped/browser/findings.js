@@ -1,0 +1,96 @@
+// Idle time by cause and place, by the rules of debubble/traces/findings.py.
+import { endOf, findBubbles } from "../../race/browser/bubbles.js";
+import { upper } from "../../timeline/browser/recording/columns.js";
+import { OUTSIDE } from "./host.js";
+import { NONE } from "./rows.js";
+
+const { after_wait: AFTER_WAIT, copy: COPY_CAUSE, stream: STREAM, gap: GAP, unseen: UNSEEN, other: OTHER, host: OF_HOST } = FACTS.causes;
+const MERGED = 0.01;
+
+/** {bubbles, causes, places, bare}: microseconds of each cause, and places with the longest first. */
+export function find(trace, host) {
+  const { events } = trace;
+  const bubbles = findBubbles(events), unseen = graphsWithoutKernels(events);
+  const laneBefore = lanesByEnd(events);
+  const causes = new Map(), places = new Map();
+  for (const bubble of bubbles) {
+    for (const whole of partsOf(bubble, trace, host, laneBefore)) {
+      for (const { cause, line, operator, start, end } of cutBy(whole, unseen.stretches)) {
+        const key = `${cause} ${line} ${operator}`;
+        if (!places.has(key)) places.set(key, { cause, line, operator, us: 0, times: 0 });
+        const place = places.get(key);
+        place.us += end - start;
+        place.times += 1;
+        causes.set(cause, (causes.get(cause) ?? 0) + end - start);
+      }
+    }
+  }
+  const sorted = [...places.values()].sort((a, b) => b.us - a.us);
+  return { bubbles, causes, places: sorted, bare: unseen.bare };
+}
+
+function* partsOf(bubble, trace, host, laneBefore) {
+  const { start, end, cause, held, line } = bubble, { events, origin } = trace;
+  const launch = events[bubble.next.launchedBy];
+  const operator = launch?.operator ?? bubble.next.name;
+  const part = { start, end, line };
+  if (cause === "waiting for a copy") yield { ...part, cause: COPY_CAUSE, operator: held?.name ?? null };
+  else if (cause === "waiting for a kernel") yield { ...part, line: null, cause: GAP, operator: null };
+  else if (cause === "other") yield { ...part, cause: laneBefore(start) === bubble.next.lane ? OTHER : STREAM, operator };
+  else if (held) yield { ...part, line: held.line, cause: AFTER_WAIT, operator: held.operator ?? held.name };
+  else if (!launch) yield { ...part, cause: OF_HOST[OUTSIDE], operator };
+  else {
+    const times = new Map();
+    for (const [us, doing] of host.stretches(host.tracks[launch.row], start + origin, end + origin)) {
+      times.set(doing, (times.get(doing) ?? 0) + us);
+    }
+    let reached = start;
+    for (const [doing, us] of times) {
+      const named = host.operator(doing);
+      const known = doing.line === NONE ? null : doing.line;
+      const place = known === null && named === null ? `before ${operator}` : named;
+      yield { start: reached, end: reached + us, cause: OF_HOST[doing.kind], line: known, operator: place };
+      reached += us;
+    }
+  }
+}
+
+/** The lane of the last device event that ended before a time. */
+function lanesByEnd(events) {
+  const work = events.filter(({ lane }) => lane !== "host").sort((a, b) => a.start - b.start);
+  work.sort((a, b) => endOf(a) - endOf(b));
+  const ends = work.map(endOf);
+  return (time) => work[upper(ends, time + MERGED) - 1]?.lane ?? null;
+}
+
+/** The stretches in which a graph may run whose kernels the trace lacks, and how many there are. */
+function graphsWithoutKernels(events) {
+  const withWork = new Set(events.map(({ launchedBy }) => launchedBy));
+  const bare = events.filter(({ kind }, index) => kind === "graph_launch" && !withWork.has(index));
+  const stretches = [];
+  if (!bare.length) return { bare: 0, stretches };
+  const waits = events.filter(({ kind }) => kind === "sync").map(endOf);
+  const edges = [...waits, ...events.filter(({ lane }) => lane !== "host").map(({ start }) => start)].sort((a, b) => a - b);
+  const first = events.reduce((least, { start }) => Math.min(least, start), Infinity);
+  const last = events.reduce((most, event) => Math.max(most, endOf(event)), -Infinity);
+  for (const launch of bare) {
+    const end = edges[upper(edges, launch.start)] ?? last - first;
+    const start = Math.max(launch.start, stretches.at(-1)?.end ?? launch.start);
+    if (end > start) stretches.push({ start, end });
+  }
+  return { bare: bare.length, stretches };
+}
+
+/** A part in pieces: those in which a graph may have run have no known cause. */
+function* cutBy(part, unseen) {
+  let reached = part.start;
+  for (const stretch of unseen) {
+    if (stretch.start >= part.end) break;
+    const start = Math.max(stretch.start, reached), end = Math.min(stretch.end, part.end);
+    if (end <= start) continue;
+    if (start > reached) yield { ...part, start: reached, end: start };
+    yield { ...part, start, end, cause: UNSEEN };
+    reached = end;
+  }
+  if (part.end > reached) yield { ...part, start: reached };
+}
