@@ -87,6 +87,7 @@ def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list
         tests_of_much_memory(device),
         operators(device, benchmarks.parents[1] / "effects" / f"{benchmarks.name}-operators.json"),
         accuracy(device, benchmarks.parents[1] / "accuracy" / f"{benchmarks.name}.json"),
+        traces(device, benchmarks.parents[1] / "traces" / f"{benchmarks.name}.json"),
         *(katas(folder, device) for folder in _folders("katas")),
         *(chapter(path, device) for path in sorted((ROOT / "tests/chapters").glob("*.ipynb"))),
         *(benchmark(system, device, benchmarks, timelines) for system in SYSTEMS),
@@ -150,6 +151,12 @@ def accuracy(device: str, steps: Path) -> Part:
     to the file `steps`."""
     command = ("-m", "tests.outside.accuracy", "--measure", str(steps))
     return Part("accuracy", device, command, alone=True)
+
+
+def traces(device: str, report: Path) -> Part:
+    """Returns the part that makes traces by torch.profiler, and writes how far they are from our
+    recordings, and what they say of other people's programs, to the file `report`."""
+    return Part("traces", device, ("-m", "tests.outside.traces.judge", str(report)), alone=True)
 
 
 def katas(system: str, device: str) -> Part:

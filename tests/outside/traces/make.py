@@ -21,7 +21,7 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -43,6 +43,7 @@ WARM_UP = 3
 MOST_BYTES = 60_000_000
 """Bytes of all files in the folder."""
 MOST_BYTES_OF_FILE = 15_000_000
+LEFT_OUT = "left out"
 FETCHED = ("transformers_generate", "nanogpt", "gpt_fast", "nano_vllm")
 """Programs of the manifest in tests/outside, profiled if they are there."""
 
@@ -53,7 +54,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="only these programs and pairs")
     parser.add_argument("--seconds", type=float, default=220.0, help="begin nothing after these")
     options = parser.parse_args()
-    folder = options.folder.absolute()
+    make_all(options.folder.absolute(), options.names, options.seconds)
+
+
+def make_all(folder: Path, names: Sequence[str], seconds: float) -> dict[str, object]:
+    """Makes the traces of these programs and pairs, or of all, and begins nothing after `seconds`.
+    Returns, by name, how long each took, why it failed, or LEFT_OUT, as `report.json` has it."""
     folder.mkdir(parents=True, exist_ok=True)
     accelerator = debubble.accelerator()
     about = {"accelerator": accelerator.description, "versions": versions()}
@@ -61,8 +67,8 @@ def main() -> None:
     began = time.monotonic()
     for name, job in jobs(accelerator, folder).items():
         started = time.monotonic()
-        if (options.names and name not in options.names) or started - began > options.seconds:
-            report[name] = "left out"
+        if (names and name not in names) or started - began > seconds:
+            report[name] = LEFT_OUT
             continue
         try:
             job()
@@ -71,6 +77,7 @@ def main() -> None:
             report[name] = traceback.format_exc()[-2000:]
         print(name, str(report[name])[-300:], flush=True)
         (folder / "report.json").write_text(json.dumps(report, indent=1))
+    return report
 
 
 def jobs(accelerator: Accelerator, folder: Path) -> dict[str, Callable[[], None]]:
