@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "timeline": Kind("00_reading_a_timeline.html", ".live[data-view=timeline]"),
-    "timeline_before_above": Kind("01_pinned_h2d.html", ".live:has(s)"),
+    "timeline_before_above": Kind("01_pinned_h2d.html", ".live[data-view=timeline] >> nth=1"),
     "timeline_steps": Kind("06_engine.html", ".live[data-view=timeline] >> nth=1"),
     "timeline_step_through": Kind(
         "00_reading_a_timeline.html", ".live[data-view=timeline]", ("ArrowRight",) * 5
@@ -54,6 +54,7 @@ def take(browser: Browser, site: Path, folder: Path) -> int:
     """Takes all pictures and returns their number."""
     for theme in THEMES:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=theme)
+        page.set_default_timeout(30_000)
         for name, kind in KINDS.items():
             shown(page, site, kind).screenshot(path=folder / f"{name}_{theme}.png")
         page.close()
@@ -65,7 +66,7 @@ def shown(page: Page, site: Path, kind: Kind) -> Locator:
     page.goto((site / kind.page).as_uri())
     page.evaluate(OPEN)
     view = page.locator(kind.selector).first
-    view.scroll_into_view_if_needed()
+    view.evaluate("(node) => node.scrollIntoView()")
     page.wait_for_timeout(WAIT_MS)
     for key in kind.keys:
         view.locator("canvas").press(key)
