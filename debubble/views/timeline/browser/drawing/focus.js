@@ -103,7 +103,7 @@ export function drawAnswer(stage, [from, to]) {
   pen.setLineDash([6, 3]);
   pen.strokeRect(left, AXIS + 2, width, bottom - AXIS - 2);
   pen.setLineDash([]);
-  drawLabel(stage, "what happened", left, bottom - 8, stage.accent);
+  drawLabel(stage, "what happened", left + width, bottom - 8, stage.accent);
 }
 
 /** Words beside an edge of a mark, on a ground of their own. */
@@ -118,7 +118,7 @@ function drawLabel(stage, words, left, middle, colour) {
 }
 
 export function drawMarkName(stage, [from]) {
-  drawLabel(stage, "your mark", stage.x(from), AXIS + 10, stage.ink);
+  drawLabel(stage, "your mark", stage.x(from), stage.height - OVERVIEW - 14, stage.ink);
 }
 
 export function drawArea(stage, [from, to]) {
