@@ -18,7 +18,7 @@ def share_types() -> None:
     tl.tensor.__init__ = _of_tensor(tl.tensor.__init__)
 
 
-def _of_block_type(make: Callable[..., None], constexpr: type) -> Callable[..., None]:
+def _of_block_type(make: Callable[..., None], constexpr: Any) -> Callable[..., None]:
     known: dict[tuple[object, ...], dict[str, Any]] = {}
 
     @wraps(make)
