@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from html import escape
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ UNLINKED = re.compile(r"<(/?)(?:a|pre|script|style|svg|option)\b")
 OF_VLLM = "https://github.com/vllm-project/vllm/pull"
 SUMMARY = re.compile(r"<summary>.*?</summary>", re.DOTALL)
 LINK_TAGS = re.compile(r'\s*<a class="anchor".*?</a>|</?a\b[^>]*>')
+VIEW = re.compile(r'<figure class="output live"')
 SECTIONS = "<!-- sections -->"
 DEFINED = re.compile(r"(<tr>\s*)<td>([^<]+)</td>")
 
@@ -47,6 +49,12 @@ def with_ids(html: str) -> tuple[str, list[Section]]:
         return f'<h{level} id="{name}">{words} {link}</h{level}>'
 
     return HEADING.sub(mark, html), sections
+
+
+def with_view_ids(html: str) -> str:
+    """Returns the page with an id in each live view: `view-1`, `view-2` and so on."""
+    numbers = count(1)
+    return VIEW.sub(lambda match: f'{match[0]} id="view-{next(numbers)}"', html)
 
 
 def slug(words: str) -> str:

@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 from debubble.views.embedding import MIME
 
 from .page import Page
+from .pictures import shrink
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUESTION = "Predict: "
@@ -36,8 +37,18 @@ def page_of(path: Path) -> Page:
     title = "".join(notebook.cells[0].source).partition("\n")[0].removeprefix("# ")
     questions = mark_questions(notebook.cells)
     mark_folds(notebook.cells)
+    shrink(notebook.cells)
     name = f"{path.stem}.html"
-    return Page(name, title, notebook, f"chapters/{path.name}", {"questions": questions})
+    about = {"questions": questions, "race": has_race(notebook)}
+    return Page(name, title, notebook, f"chapters/{path.name}", about)
+
+
+def has_race(notebook: NotebookNode) -> bool:
+    return any(
+        "data-race=" in output.get("data", {}).get("text/html", "")
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+    )
 
 
 def stills(page: Page) -> int:

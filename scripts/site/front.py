@@ -16,19 +16,22 @@ DESCRIPTION = (
     "Race two small programs in your browser and see where the GPU idles. An interactive workbook "
     "about keeping a GPU busy in LLM inference, which needs no GPU."
 )
-LEAD = """A **bubble** is time in which a GPU could work but waits: for a copy, for the host, for a
-launch. Both programs below do the same work. Find the line that makes the bubbles, change it, and
-send the address to a colleague. Everything runs in your browser, in the
+LEAD = """debubble is an interactive workbook about keeping a GPU busy in LLM inference. A
+**bubble** is time in which a GPU could work but waits: for a copy, for the host, for a launch.
+Both programs below do the same work. Find the line that makes the bubbles, change it, and send the
+address to a colleague. The race runs in your browser, in the
 <span class="modelled">modelled</span> time of an NVIDIA H200."""
+RACE = """<div class="race" data-race="00" data-address>
+<p class="js-off">The race needs JavaScript.</p></div>"""
 BEGIN = """<div class="begin">
 
 [Start with chapter 00 (40 minutes)]({chapter}) [Find your waits (2 minutes)]({waits})
 [Open your trace](docs/open_your_trace.md)
 
 </div>"""
-ABOUT = """debubble is an interactive workbook: you read a timeline, predict it, fix the code, watch
-the bubble go, and a test confirms it. The bubbles were first fixed in
-[vLLM](https://github.com/vllm-project/vllm). You need no GPU."""
+ABOUT = """You read a timeline, predict it, fix the code, watch the bubble go, and a test confirms
+it. The bubbles were first fixed in [vLLM](https://github.com/vllm-project/vllm). You need no GPU:
+read the chapters here, or run them as notebooks."""
 
 
 def page(root: Path, chapters: list[Page]) -> Page:
@@ -37,7 +40,7 @@ def page(root: Path, chapters: list[Page]) -> Page:
     parts = [
         f"# {TITLE}",
         LEAD,
-        '<div class="race" data-race="00"><p class="js-off">The race needs JavaScript.</p></div>',
+        RACE,
         BEGIN.format(chapter=first, waits="docs/find_your_waits.md"),
         "## Five fixes, measured",
         f'<ul class="numbers">{"".join(map(card, headlines(root)))}</ul>',

@@ -98,6 +98,13 @@ class Site:
         _, of_github, name = self.repository.partition("https://github.com/")
         return f"https://mybinder.org/v2/gh/{name}/main" if of_github else ""
 
+    @property
+    def colab(self) -> str:
+        """The address at which Colab opens our notebook that prepares it."""
+        _, of_github, name = self.repository.partition("https://github.com/")
+        place = f"https://colab.research.google.com/github/{name}/blob/main"
+        return f"{place}/workshop/container/colab.ipynb" if of_github else ""
+
 
 def write_all(pages: Sequence[Page], folder: Path, site: Site | None = None) -> None:
     """Writes the HTML of all pages into `folder`, and their search index. Each page gets the list
@@ -149,7 +156,7 @@ def finished(
 ) -> str:
     """Returns a page's HTML with ids, sections, terms and links."""
     html, sections = book.with_ids(html)
-    html = html.replace(book.SECTIONS, book.listed(sections), 1)
+    html = book.with_view_ids(html.replace(book.SECTIONS, book.listed(sections), 1))
     if page.path == "glossary.html":
         html = book.with_term_ids(html)
     elif find("glossary.html") is not None:

@@ -13,7 +13,7 @@ def violations(page: Page, within: str | None = None) -> list[str]:
     need("axe_playwright_python")
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page, context=within).response["violations"]
+    found = Axe().run(page, context=within, options={"preload": False}).response["violations"]
     return [
         f"{rule['id']}: {rule['help']}: {node['html'][:160]} ({node.get('failureSummary', '')})"
         for rule in found

@@ -13,6 +13,7 @@ from debubble.views.dashboard.settings import Amounts
 from debubble.views.drawing import Drawing
 from debubble.views.explorer import explore
 from debubble.views.prediction import predict_stretch
+from debubble.views.race.widget import Race
 from debubble.views.timeline.widget import TimelineWidget
 from tests.timeline.recordings import transformer_step
 from tests.views.held_jobs import SLIDERS, TOGGLES, HeldJobs, run
@@ -74,6 +75,7 @@ def made_up_chapter() -> NotebookNode:
         code("layers", data=layers._repr_mimebundle_()),
         code("bars", data=bars._repr_mimebundle_()),
         code("panel", data=panel._repr_mimebundle_()),
+        code('Race("01")', data=Race("01")._repr_mimebundle_()),
         code("show_predictions()", data=words(SUMMARY)),
     ]
     return nbformat.v4.new_notebook(cells=cells)

@@ -73,7 +73,9 @@ def chapter_with_folds() -> NotebookNode:
         folded(text("### If you want to know more: another"), begins=True),
         folded(text("The second fold.")),
         text("## After the folds\nThe main path goes on."),
+        code("hidden_in_the_lab = 1"),
     ]
+    cells[-1].metadata["jupyter"] = {"source_hidden": True}
     return nbformat.v4.new_notebook(cells=cells)
 
 
@@ -187,6 +189,8 @@ def test_links_lead_to_pull_requests_and_to_the_repository(site):
     assert f'<a href="{REPOSITORY}">Repository</a>' in words
     lab = "https://mybinder.org/v2/gh/owner/debubble/main?labpath=chapters/01_more.ipynb"
     assert f'href="{lab}"' in words
+    colab = re.search(r'href="https://colab[^"]*/github/owner/debubble/blob/main/([^"]+)"', words)
+    assert colab and (ROOT / colab[1]).exists()
 
 
 def test_each_page_describes_itself_and_has_a_picture(site):
@@ -268,6 +272,14 @@ def test_a_part_off_the_main_path_is_folded(opened):
     first.locator("summary").click(position={"x": 5, "y": 8})
     assert all(words.is_visible() for words in inside)
     assert second.get_by_text("The second fold.").is_hidden()
+
+
+def test_code_that_the_lab_hides_is_folded(opened):
+    page = opened("01_more.html")
+    code = page.locator(".input", has_text="hidden_in_the_lab")
+    assert code.is_hidden()
+    page.locator("details.folded summary").click()
+    assert code.is_visible()
 
 
 @pytest.mark.parametrize(

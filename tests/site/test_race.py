@@ -69,6 +69,7 @@ def test_it_moves_at_once_and_ends_with_a_winner(page):
     assert moment.input_value() == "1000"
     words = page.locator(".verdict").inner_text()
     assert words.startswith("After is done 1.") and "µs instead of" in words
+    assert "times modelled on an NVIDIA H200" in page.locator(".legend").inner_text()
     assert "Line 4, item, makes the GPU idle for" in page.locator(".before .worst").inner_text()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import re
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -18,8 +17,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = "00_made_up.html"
-MOST_BYTES = 1_000_000
-"""The most gzipped bytes of a page and all that it loads."""
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +44,6 @@ def site(tmp_path_factory):
     first = [front.page(ROOT, of_chapters), katas.index(ROOT, of_chapters)]
     pages = [*first, *of_chapters, *of_katas[:4], *others]
     write_all(pages, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def whole_site(tmp_path_factory):
-    """Returns the folder of the site with all pages, including the real chapters."""
-    need("nbconvert")
-    from scripts.site.__main__ import build
-
-    folder = tmp_path_factory.mktemp("whole_site")
-    build(folder)
     return folder
 
 
@@ -292,6 +278,83 @@ def test_a_control_that_leads_to_what_was_not_recorded_goes_back(opened):
     assert slider.get_attribute("aria-valuetext") == "4 requests"
 
 
+def test_a_chapter_has_a_race_that_leaves_the_address_alone(opened):
+    page = opened(CHAPTER)
+    open_everything(page)
+    program = page.get_by_label("The program before")
+    assert "upload pageable" in program.input_value()
+    program.fill("kernel\nitem")
+    assert "1 wait" in page.locator(".before .figures").inner_text()
+    page.wait_for_timeout(500)
+    assert "#" not in page.url
+
+
+def test_the_address_holds_the_zoom_of_a_timeline(opened):
+    page = opened(CHAPTER)
+    figure = awake(page, "timeline")
+    figure.locator("canvas").focus()
+    page.keyboard.press("+")
+    page.wait_for_function("location.hash.startsWith('#view-1=')")
+    root = figure.locator(".debubble-timeline")
+    seen = [root.get_attribute(f"data-{end}") for end in ("start", "end")]
+    assert page.url.endswith(f"#view-1={'..'.join(seen)}")
+    other = page.context.browser.new_page()
+    other.goto(page.url)
+    again = awake(other, "timeline").locator(".debubble-timeline")
+    assert [again.get_attribute(f"data-{end}") for end in ("start", "end")] == seen
+    other.close()
+    page.keyboard.press("Home")
+    page.wait_for_function("location.hash === '#view-1'")
+
+
+def test_the_address_holds_the_settings_of_a_dashboard(opened):
+    page = opened(CHAPTER)
+    open_everything(page)
+    figure = awake(page, "dashboard")
+    figure.get_by_label("One pinned upload").check()
+    figure.get_by_role("slider", name="layers").press("End")
+    page.wait_for_function("location.hash.endsWith('=pinned;4,8')")
+    page.reload()
+    open_everything(page)
+    figure = awake(page, "dashboard")
+    status = figure.locator(".debubble-status").inner_text()
+    assert status == "Shown: batch 4, layers 8, on: pinned"
+    assert figure.get_by_label("One pinned upload").is_checked()
+    assert figure.get_by_role("slider", name="layers").get_attribute("aria-valuetext") == "8"
+
+
+@pytest.mark.parametrize(
+    ("view", "words", "label"), [("explorer", "5", "layers"), ("drawing", "4,1", "how wide")]
+)
+def test_the_address_sets_a_slider(opened, view, words, label):
+    page = opened(CHAPTER)
+    open_everything(page)
+    figure = awake(page, view)
+    page.evaluate("(end) => (location.hash = end)", f"{figure.get_attribute('id')}={words}")
+    page.wait_for_timeout(100)
+    slider = figure.get_by_role("slider", name=label)
+    assert slider.get_attribute("aria-valuetext") == words.partition(",")[0]
+
+
+NOTHING = ("", "x", "9..1", "NaN..2", "1e9..2e9", "99,99", "pinned", "x;4,8", "__proto__;4,8",
+           "pinned;4,9", "<img src=x onerror=alert(1)>", "%E0%A4%A", "1" * 900)  # fmt: skip
+
+
+@pytest.mark.parametrize("view", ["timeline", "explorer", "drawing", "dashboard"])
+def test_an_address_that_asks_for_nothing_is_refused_in_a_sentence(opened, view):
+    page = opened(CHAPTER)
+    open_everything(page)
+    figure = awake(page, view)
+    shown = figure.locator(".debubble-status, output").all_inner_texts()
+    for words in NOTHING:
+        end = f"#{figure.get_attribute('id')}={words}"
+        page.evaluate("(end) => history.replaceState(null, '', end)", end)
+        page.evaluate("dispatchEvent(new HashChangeEvent('hashchange'))")
+        figure.get_by_text("so it shows all of it").wait_for()
+        assert figure.locator(".debubble-status, output").all_inner_texts() == shown
+        page.evaluate("document.querySelector('.refused').remove()")
+
+
 def test_without_scripts_pictures_keep_their_words_and_nothing_is_kept_back(browser, site):
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(f"{site.as_uri()}/{CHAPTER}")
@@ -421,19 +484,6 @@ def test_the_number_of_a_pull_request_is_no_heading():
     from scripts.site.reference import as_markdown
 
     assert as_markdown("A queue (vLLM\n#42212).") == "A queue (vLLM\n\\#42212)."
-
-
-def test_no_page_and_what_it_loads_is_large(whole_site):
-    pages = {path: sent(path) for path in whole_site.rglob("*.html")}
-    assert {path.stem for path in (ROOT / "tests/chapters").glob("*.ipynb")} < {
-        path.stem for path in pages
-    }
-    assert {path.name: size for path, size in pages.items() if size > MOST_BYTES} == {}
-
-
-def sent(page: Path) -> int:
-    """Returns the gzipped bytes of a page and of the files that it loads."""
-    return sum(len(gzip.compress(path.read_bytes())) for path in files_of(page))
 
 
 def files_of(page: Path) -> list[Path]:

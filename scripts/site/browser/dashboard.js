@@ -4,7 +4,7 @@ import { add } from "./nodes.js";
 
 /** runs: keys of settings, each with its figures; the timeline of each has its place. A control that
  * leads to what was not recorded goes back, so that controls and picture are always of one run. */
-export function showDashboard(el, { toggles, presets, sliders, start, runs, states }) {
+export function showDashboard(el, { toggles, presets, sliders, start, runs, states }, tell) {
   const controls = add(el, "div", { class: "controls" });
   let shown = start;
   const boxes = Object.entries(toggles).map(([name, words]) => {
@@ -35,6 +35,21 @@ export function showDashboard(el, { toggles, presets, sliders, start, runs, stat
   WIDGETS.timeline.render({ model, el });
   WIDGETS.figures.render({ model: figures, el });
   settle();
+  return ask;
+
+  /** Shows settings such as "pinned,graph;4,8"; false if they are none of this panel. */
+  function ask(words) {
+    const [names, values, ...more] = words.split(";");
+    const on = names.split(",").filter(Boolean), numbers = values?.split(",").map(Number) ?? [];
+    const fits = handles.every((handle, index) => handle.get("options").includes(numbers[index]));
+    const isKnown = on.every((name) => boxes.some(({ value }) => value === name));
+    if (more.length || !fits || !isKnown || numbers.length !== handles.length) return false;
+    for (const box of boxes) box.checked = on.includes(box.value);
+    handles.forEach((handle, index) => (handle.values.value = numbers[index]));
+    turn();
+    settle();
+    return true;
+  }
 
   function settle() {
     const { on, values } = runs[shown];
@@ -54,6 +69,7 @@ export function showDashboard(el, { toggles, presets, sliders, start, runs, stat
       return status.set("line", { state: "failed", text });
     }
     shown = wanted;
+    tell([run.on.join(","), run.values.join(",")].join(";"));
     const [state, ghost] = [states[run.state], states[before.state]];
     model.set({
       events: state.events,

@@ -1,12 +1,32 @@
-// The live views of a page: the browser's parts of the widgets, on what was recorded before.
+// The live views of a page: the browser's parts of the widgets, on what was recorded before. Each
+// calls `tell` with words for its state when a reader changes it, and returns `show`, which takes
+// such words from an address. It returns false for words that are no state of this view.
 import { Model } from "./model.js";
 import { showDashboard } from "./dashboard.js";
 import { add } from "./nodes.js";
 
 export const VIEWS = { timeline, explorer, drawing, question, dashboard: showDashboard };
 
-function timeline(el, { states: [state] }) {
+const PART = /^(-?\d{1,12}(?:\.\d{1,3})?)\.\.(\d{1,12}(?:\.\d{1,3})?)$/;
+
+function timeline(el, { states: [state] }, tell) {
   WIDGETS.timeline.render({ model: new Model(state), el });
+  const root = el.querySelector(".debubble-timeline");
+  const partOf = ({ start, end }) => (start ? `${start}..${end}` : null);
+  let everything = null, part = null;
+  new MutationObserver(() => {
+    const now = partOf(root.dataset);
+    everything ??= now;
+    if (now === (part ?? everything)) return;
+    part = now;
+    tell(part === everything ? "" : part);
+  }).observe(root, { attributes: true, attributeFilter: ["data-start", "data-end"] });
+  return (words) => {
+    const [start, end] = (PART.exec(words) ?? []).slice(1).map(Number);
+    if (!(start < end)) return false;
+    root.dispatchEvent(new CustomEvent("debubble-show", { detail: [start, end] }));
+    return true;
+  };
 }
 
 /** A timeline on which the reader marks the answer to the question of the form with this id: the
@@ -20,16 +40,32 @@ function question(el, { states: [state] }) {
     if (field.disabled) return;
     field.value = model.get("mark").map((moment) => (moment / 1000).toFixed(2)).join(" to ");
   });
+  return () => false;
 }
 
 /** A slider over recordings. */
-function explorer(el, { slider, states }) {
+function explorer(el, { slider, states }, tell) {
   const handle = new Model(slider);
   const shown = () => states[slider.options.indexOf(handle.get("value"))];
   const model = new Model({ ...shown() });
   WIDGETS.slider.render({ model: handle, el });
   WIDGETS.timeline.render({ model, el });
-  handle.on("change:value", () => model.set(shown()));
+  handle.on("change:value", () => {
+    model.set(shown());
+    tell(valuesOf([handle]));
+  });
+  return (words) => setValues([handle], words);
+}
+
+const valuesOf = (handles) => handles.map((handle) => handle.get("value")).join(",");
+
+/** Sets sliders to values such as "4,8"; false if one of them has no such value. */
+export function setValues(handles, words) {
+  const values = words.split(",").map(Number);
+  const fits = handles.every((handle, index) => handle.get("options").includes(values[index]));
+  if (!fits || values.length !== handles.length) return false;
+  handles.forEach((handle, index) => handle.set("value", values[index]));
+  return true;
 }
 
 /** Sliders over pictures: each was drawn with one slider moved, and the others where they began. */
@@ -58,4 +94,5 @@ function drawing(el, { sliders, pictures }) {
     });
   });
   show("");
+  return (words) => setValues(handles, words);
 }

@@ -6,7 +6,9 @@ export const RACE_STYLE = `
   --soft: light-dark(#f3f6f8, #1d232a);
   --amber: light-dark(#8a5200, #f5c35b);
   --good: light-dark(#00694c, #5fe0b7);
-  font: 14px/1.5 system-ui, sans-serif; color: inherit;
+  font: 14px/1.5 system-ui, sans-serif; color: var(--jp-ui-font-color1, inherit);
+  body[data-jp-theme-light=true] & { color-scheme: light; }
+  body[data-jp-theme-light=false] & { color-scheme: dark; }
   [hidden] { display: none !important; }
   button {
     font: inherit; color: inherit; background: transparent; cursor: pointer; padding: 3px 11px;

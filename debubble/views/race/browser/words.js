@@ -40,4 +40,5 @@ export function putLegend(parent, runs, figure) {
     put(entry, "i", { style: `background:light-dark(${light}, ${dark})` });
     entry.append(words);
   }
+  put(parent, "b", {}, `times modelled on an ${FACTS.cost.gpu}`);
 }

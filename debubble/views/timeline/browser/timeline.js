@@ -83,6 +83,7 @@ class TimelineView {
     this.help = add(this.root, "p", { class: "help unseen", id: `${id}-help` }, HELP);
     this.live = add(this.root, "p", { class: "unseen", "aria-live": "polite", role: "status" });
     this.areaSums = new Area(this.root, () => this.mark(null));
+    this.root.addEventListener("debubble-show", ({ detail }) => this.show(...detail));
     this.table = new Table(this.root, `${id}-table`, this);
     this.gestures = new Gestures(this.canvas, this);
   }
