@@ -8,9 +8,12 @@ import re
 import sys
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
+import debubble
 from debubble.cli import app
+from debubble.detector.host_bound import find_host_bound
 from debubble.sim.memory import caching
 
 from .host_bound import clean, planted
@@ -80,3 +83,16 @@ def test_a_program_without_any_is_left_alone(name, tmp_path):
 
 def test_there_are_twenty_of_each():
     assert len(programs(planted)) == len(programs(clean)) == 20
+
+
+@pytest.mark.parametrize(("launches", "waits"), [(1000, 0), (1100, 1)])
+def test_a_launch_that_waits_for_room_in_the_queue_is_named(accelerator, launches, waits):
+    x = torch.zeros(8, device=accelerator.device)
+    with debubble.record(also=["host"]) as timeline:
+        accelerator.sleep(30.0)
+        for _ in range(launches):
+            x.add_(1)
+    found = find_host_bound(timeline, frozenset({"host"}), None)
+    full = [one for one in found if one.kind == "full_queue"]
+    assert [one.count for one in full] == [1] * waits
+    assert all(one.source.text == "x.add_(1)" and one.worst > 10_000 for one in full)

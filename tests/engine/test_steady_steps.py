@@ -81,6 +81,17 @@ def test_a_steady_decode_step_is_one_upload_one_graph_and_one_read(steps):
     }
 
 
+def test_a_decode_in_a_graph_builds_no_metadata_for_any_kind_of_layer(setting, monkeypatch):
+    engine, built = setting.engine(), []
+    ask(engine, setting, seeds=(1, 2))
+    for _ in range(3):
+        engine.step()
+    for kind, backend in engine.runner.backends.items():
+        monkeypatch.setattr(backend, "build", lambda *given, kind=kind: built.append(kind))
+    engine.step()
+    assert len(engine.runner.backends) == 3 and built == []
+
+
 def test_a_decode_runs_in_the_smallest_graph_that_holds_it(attention_only):
     config = replace(attention_only.config, capture_sizes=(1, 3))
     engine = attention_only.engine(ALL, config)
