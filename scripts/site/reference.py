@@ -11,7 +11,9 @@ from debubble.contract.protocol import Accelerator
 
 from .page import Page
 
-SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine", "models")
+SYSTEMS = (
+    "pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "host_bound", "engine", "models",
+)  # fmt: skip
 
 PULL_REQUEST = re.compile(r"^#(?=\d)", re.MULTILINE)
 

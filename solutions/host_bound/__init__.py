@@ -7,11 +7,13 @@ replay.
 
 from .batch import Metadata, StepRequests
 from .buckets import bucket_for, buckets_up_to, warm_up
+from .fused import FusedServer
 from .kernels import store_tokens
 from .metadata import SharedBuilder
 from .step import StepServer
 
 __all__ = [
+    "FusedServer",
     "Metadata",
     "SharedBuilder",
     "StepRequests",

@@ -38,10 +38,15 @@ class StepServer:
         self.biases = [torch.full((width,), 0.1, device=device) for _ in range(layers)]
         self.caches = [torch.zeros(slots, width, device=device) for _ in range(groups)]
 
-    def step(self, batch: StepRequests, hidden: torch.Tensor) -> torch.Tensor:
-        """Returns the output [T, W] of the layers for `hidden` [T, W], and stores it."""
+    def compute(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Returns the output [T, W] of the layers."""
         for scale, bias in zip(self.scales, self.biases, strict=True):
             hidden = torch.relu(hidden * scale + bias)
+        return hidden
+
+    def step(self, batch: StepRequests, hidden: torch.Tensor) -> torch.Tensor:
+        """Returns the output [T, W] of the layers for `hidden` [T, W], and stores it."""
+        hidden = self.compute(hidden)
         for group, cache in enumerate(self.caches):
             metadata = build_metadata(batch, group)
             store_tokens(hidden, metadata.slots, cache, specialised_kernel)

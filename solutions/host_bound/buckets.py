@@ -16,6 +16,15 @@ def buckets_up_to(most: int) -> list[int]:
     return [*sizes, size if most > 8 else most]
 
 
+def growing_by(percent: int, most: int) -> list[int]:
+    """Returns sizes from 1 to `most`, each at most `percent` larger than the one before it, or
+    larger by 1."""
+    sizes = [1]
+    while sizes[-1] < most:
+        sizes.append(min(most, max(sizes[-1] + 1, sizes[-1] * (100 + percent) // 100)))
+    return sizes
+
+
 def bucket_for(size: int, buckets: Sequence[int]) -> int:
     """Returns the smallest bucket that holds `size`. Raises ValueError if none does."""
     at = bisect_left(buckets, size)

@@ -1,4 +1,5 @@
-"""The kernels that write new tokens into the KV cache: two of them, which differ in one line."""
+"""The kernels: two that write new tokens into the KV cache, which differ in one line, and one that
+computes a whole layer."""
 
 from __future__ import annotations
 
@@ -24,6 +25,27 @@ def specialised_kernel(new, slots, cache, num_tokens, ROWS: tl.constexpr, WIDTH:
 
 store_kernel = triton.jit(specialised_kernel.fn, do_not_specialize=["num_tokens"])
 """The same kernel, compiled once for all numbers of tokens."""
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def layer_kernel(hidden, scale, bias, output, num_tokens, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, WIDTH)
+    places = rows[:, None] * WIDTH + columns[None, :]
+    inside = rows[:, None] < num_tokens
+    values = tl.load(hidden + places, inside, 0.0)
+    values = values * tl.load(scale + columns)[None, :] + tl.load(bias + columns)[None, :]
+    tl.store(output + places, tl.maximum(values, 0.0), inside)
+
+
+def run_layer(hidden: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Returns `relu(hidden * scale + bias)` [T, W] by one kernel. W is a power of two."""
+    num_tokens, width = hidden.shape
+    output = torch.empty_like(hidden)
+    grid = (-(-num_tokens // ROWS),)
+    tensors = hidden, scale, bias, output
+    current().launch(layer_kernel, grid, *tensors, num_tokens, ROWS=ROWS, WIDTH=width)
+    return output
 
 
 def store_tokens(

@@ -46,9 +46,7 @@ class StepServer(before.StepServer):
         return graph, output
 
     def _eager(self, size: int) -> torch.Tensor:
-        hidden = self._hidden[:size]
-        for scale, bias in zip(self.scales, self.biases, strict=True):
-            hidden = torch.relu(hidden * scale + bias)
+        hidden = self.compute(self._hidden[:size])
         for cache, slots in zip(self.caches, self._builder.slots, strict=True):
             store_tokens(hidden, slots[:size], cache)
         return hidden

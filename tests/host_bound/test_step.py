@@ -1,11 +1,23 @@
 """The warmed-up server gives the same results as the first one, and its host does less."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
 import debubble
-from solutions.host_bound import SharedBuilder, StepServer, before, bucket_for, buckets_up_to
+from solutions.host_bound import (
+    FusedServer,
+    SharedBuilder,
+    StepServer,
+    before,
+    bucket_for,
+    buckets_up_to,
+)
 from solutions.host_bound.batch import decode_batch, mixed_batch
+from solutions.host_bound.buckets import growing_by
+from solutions.host_bound.measure.serving import serve
+from solutions.host_bound.pictures.buckets_picture import BucketsPicture
 
 WIDTH, GROUPS, LAYERS, SLOTS = 16, 3, 4, 2048
 MIXED = ([1] * 7, [5, 1, 1, 9], [16, 16], [1])
@@ -76,3 +88,36 @@ def test_buckets_hold_every_size(most):
     assert [bucket_for(size, buckets) for size in buckets] == buckets
     with pytest.raises(ValueError, match="largest bucket"):
         bucket_for(buckets[-1] + 1, buckets)
+
+
+@pytest.mark.parametrize("lengths", MIXED, ids=str)
+def test_fused_layers_compute_the_same_with_a_third_of_the_launches(accelerator, lengths):
+    batch = mixed_batch(lengths, GROUPS)
+    fused, plain = FusedServer(LAYERS, WIDTH, GROUPS, SLOTS), before.StepServer(LAYERS, WIDTH, 0, 1)
+    given = hidden(accelerator, batch)
+    with debubble.record() as timeline:
+        output = fused.step(batch, given)
+    torch.testing.assert_close(output.cpu(), plain.compute(given).cpu())
+    assert timeline.counts()["kernels"] == LAYERS + GROUPS
+
+
+def test_serving_records_a_step_for_each_request(accelerator):
+    server = before.StepServer(1, WIDTH, 1, SLOTS)
+    served = serve(server, [16, 17, 1, 1])
+    compiled = [[e.kind for e in timeline.events].count("compile") for timeline in served]
+    assert len(served) == 4 and compiled[3] == 0
+
+
+@pytest.mark.parametrize("percent", [5, 25, 100])
+def test_buckets_grow_by_at_most_the_percent_or_by_one(percent):
+    sizes = growing_by(percent, 200)
+    assert sizes[0] == 1 and sizes[-1] == 200
+    for small, large in pairwise(sizes):
+        assert large - small == 1 or large <= small * (1 + percent / 100)
+
+
+def test_the_picture_says_how_much_is_padding():
+    picture = BucketsPicture([1, 2, 4], "powers of two")
+    assert picture.padding == pytest.approx(1 / 11)
+    assert picture.text == "3 buckets, 9% of the rows are padding\npowers of two: 1, 2, 4"
+    assert picture.figure.get_label() == picture.text

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine")
+SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "host_bound", "engine")
 """The systems with a benchmark."""
 TRUTH = (
     "tests/accelerators/test_effects.py",
@@ -24,7 +24,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/as_cuda",
         "tests/timeline",
         "tests/detector",
-        "tests/host_bound",
         "tests/wrong_arguments",
         "tests/test_gate.py",
     ),

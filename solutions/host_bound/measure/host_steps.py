@@ -1,0 +1,142 @@
+"""Measures a host-bound step, and less and less work for its host: `python -m
+solutions.host_bound.bench`."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import torch
+
+import debubble
+from debubble.accelerator import Accelerator
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
+
+from .. import before
+from ..batch import decode_batch
+from ..fused import FusedServer
+from ..metadata import SharedBuilder
+from ..step import StepServer
+
+STEPS_IN_A_ROW = 24
+VARIANTS = ("before", "fused", "after")
+MOST_GROUPS = 4
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """The sizes of a server, and of the batch that it decodes."""
+
+    num_layers: int
+    width: int
+    num_groups: int
+    num_requests: int
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def slots(self) -> int:
+        """The slots of the cache: five blocks for each request, and one that nobody has."""
+        return 16 * (5 * self.num_requests + 1)
+
+
+@dataclass(frozen=True)
+class HostStepCost(StepInARowCost):
+    metadata_us: Mapping[int, float]
+    """Microseconds of the host to build and upload a step's metadata, by the number of groups: the
+    median of many calls."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    columns = {
+        "loop": lambda cost: f"{cost.loop_us / 1e3:.2f}",
+        "launches": lambda cost: str(cost.counts["graph_launches"] or cost.counts["kernels"]),
+        "uploads": lambda cost: str(cost.counts["h2d_pinned"] + cost.counts["h2d_pageable"]),
+        "metadata µs, 1 to 4 groups": lambda cost: ", ".join(
+            f"{us:.0f}" for us in cost.metadata_us.values()
+        ),
+    }
+    options = benchmark.parse_options("host_bound", __doc__, arguments)
+    accelerator = debubble.accelerator()
+    presets = {"small": HostStep(40, 16, MOST_GROUPS, 16)}
+    if not (options.quick or accelerator.modelled):
+        presets["serving"] = HostStep(80, 256, MOST_GROUPS, 256)
+    own = Benchmark("host_bound", presets, measure, len(VARIANTS), columns, record_small_steps)
+    benchmark.run(own, accelerator, options)
+
+
+def measure(
+    accelerator: Accelerator, preset: HostStep, runs: int, advance: Advance
+) -> dict[str, dict[str, HostStepCost]]:
+    steps = {name: step_of(preset, name) for name in VARIANTS}
+    variants: benchmark.Variants = {name: partial(lambda step: step, steps[name]) for name in steps}
+    costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
+    loops: dict[str, list[float]] = {name: [] for name in steps}
+    for name in in_turns(steps, min(runs, 6)):
+        row = partial(repeat, steps[name], STEPS_IN_A_ROW)
+        loops[name].append(time_in_a_row(accelerator, row, STEPS_IN_A_ROW))
+    return {
+        "decode": {
+            name: HostStepCost(
+                **asdict(cost),
+                loop_us=statistics.median(loops[name]),
+                metadata_us={
+                    groups: metadata_us(accelerator, builder_of(preset, name, groups), runs)
+                    for groups in range(1, MOST_GROUPS + 1)
+                },
+            )
+            for name, cost in costs.items()
+        }
+    }
+
+
+def repeat(step: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        step()
+
+
+def step_of(preset: HostStep, variant: str) -> Callable[[], object]:
+    """Returns a function that queues one decode step of a server that it makes now."""
+    sizes = preset.num_layers, preset.width, preset.num_groups, preset.slots
+    makes: Mapping[str, Callable[[], before.StepServer]] = {
+        "before": partial(before.StepServer, *sizes),
+        "fused": partial(FusedServer, *sizes),
+        "after": partial(StepServer, *sizes, [preset.num_requests]),
+    }
+    server = makes[variant]()
+    batch = decode_batch(preset.num_requests, preset.num_groups)
+    device = server.scales[0].device
+    hidden = torch.ones(preset.num_requests, preset.width, device=device)
+    return partial(server.step, batch, hidden)
+
+
+def builder_of(preset: HostStep, variant: str, groups: int) -> Callable[[], object]:
+    """Returns a function that builds and uploads the metadata of a step with `groups` groups."""
+    batch = decode_batch(preset.num_requests, groups)
+    if variant == "after":
+        return partial(SharedBuilder(preset.num_requests, preset.num_requests, groups).renew, batch)
+    return lambda: [before.build_metadata(batch, group) for group in range(groups)]
+
+
+def metadata_us(accelerator: Accelerator, build: Callable[[], object], runs: int) -> float:
+    """Returns the microseconds of a call on the host, or 0 on sim, whose own time it would be."""
+    if accelerator.modelled:
+        return 0.0
+    taken = []
+    for _ in range(10 * runs):
+        started = time.perf_counter()
+        build()
+        taken.append((time.perf_counter() - started) * 1e6)
+    accelerator.synchronize()
+    return statistics.median(taken)
+
+
+def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
+    """Records one small step of each variant and yields its name and timeline."""
+    for name in VARIANTS:
+        step = step_of(HostStep(40, 16, MOST_GROUPS, 16), name)
+        step()
+        yield name, benchmark.record_step(accelerator, step, 5.0)

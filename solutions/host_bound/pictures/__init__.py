@@ -1,0 +1,1 @@
+"""The drawing of chapter 07: buckets and their padding."""
