@@ -81,7 +81,7 @@ def test_a_steady_decode_step_is_one_upload_one_graph_and_one_read(steps):
     }
 
 
-def test_a_decode_in_a_graph_builds_no_metadata_for_any_kind_of_layer(setting, monkeypatch):
+def test_a_decode_in_a_graph_builds_metadata_once_and_of_images_alone(setting, monkeypatch):
     engine, built = setting.engine(), []
     ask(engine, setting, seeds=(1, 2))
     for _ in range(3):
@@ -89,7 +89,7 @@ def test_a_decode_in_a_graph_builds_no_metadata_for_any_kind_of_layer(setting, m
     for kind, backend in engine.runner.backends.items():
         monkeypatch.setattr(backend, "build", lambda *given, kind=kind: built.append(kind))
     engine.step()
-    assert len(engine.runner.backends) == 3 and built == []
+    assert len(engine.runner.backends) == 3 and built == ["spans"]
 
 
 def test_a_decode_runs_in_the_smallest_graph_that_holds_it(attention_only):
