@@ -16,7 +16,14 @@ CHAPTERS = [
     "01_pinned_h2d",
     *(
         pytest.param(chapter, marks=pytest.mark.deep)
-        for chapter in ("02_sync_free", "03_gdn", "04_flex_graph", "05_offload", "06_engine")
+        for chapter in (
+            "02_sync_free",
+            "03_gdn",
+            "04_flex_graph",
+            "05_offload",
+            "06_engine",
+            "07_host_bound",
+        )
     ),
 ]
 """The chapters that have a slider over recordings. `make test` runs only the first of them."""

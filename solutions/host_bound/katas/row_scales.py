@@ -1,0 +1,18 @@
+"""Scores divided by the temperature of their request: by one kernel for all requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from debubble.accelerator import current
+
+
+def scale_rows(scores: torch.Tensor, temperatures: Sequence[float]) -> torch.Tensor:
+    """Returns each row of `scores` [R, V] divided by the temperature of its request. A temperature
+    of 0 leaves the row as it is."""
+    accelerator = current()
+    divisors = [temperature or 1.0 for temperature in temperatures]
+    column = torch.tensor(divisors, dtype=scores.dtype, pin_memory=accelerator.pin_memory)
+    return scores / column.to(accelerator.device, non_blocking=True)[:, None]
