@@ -12,6 +12,7 @@ try:
     from .model.reference import Reference
     from .optimizations import NAMES, Optimizations
     from .requests.request import Request, RequestOutput, SamplingParams, Status
+    from .requests.stats import EngineStats
     from .scheduler import Scheduler
     from .seams import Seam, Seams
 except ImportError:
@@ -22,6 +23,7 @@ __all__ = [
     "NAMES",
     "Engine",
     "EngineConfig",
+    "EngineStats",
     "Model",
     "ModelConfig",
     "Optimizations",

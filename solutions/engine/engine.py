@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 import torch
 
@@ -22,6 +23,7 @@ from .recovery import Recovery
 from .requests.new_request import new_request, seeds_apart
 from .requests.request import Request, RequestOutput, SamplingParams
 from .requests.served import ServedRequests
+from .requests.stats import EngineStats
 from .requests.step_batch import StepBatch
 from .requests.turns import cancel_unwanted, in_turn, turn_of
 from .run.data_parallel import DataParallelRanks
@@ -127,14 +129,18 @@ class Engine:
         """Goes through the engine's loop once: schedules a step, queues it on the device together
         with the choice of its tokens, and hands out the tokens of earlier steps."""
         in_flight = self.served.in_flight
+        measured = self.served.measured
         with named_step() as naming, self.recovery.change():
-            step = self.scheduler.schedule(may_wait=bool(self.served.by_id and not in_flight))
+            may_wait = bool(self.served.by_id and not in_flight)
+            with measured.waiting() if may_wait else nullcontext():
+                step = self.scheduler.schedule(may_wait)
             batch = batch_of(step, self.config.num_drafts) if step else None
             padded_rows = self._rows_of_all(batch)
             if naming.is_recorded and batch:
                 naming.name = batch.in_words
             if batch:
                 in_flight.append(self.runner.run(batch, padded_rows))
+                measured.num_steps += 1
                 self.scheduler.queued(step)
             steps_ahead = self._steps_ahead if step else 0
             while len(in_flight) > steps_ahead:
@@ -232,6 +238,11 @@ class Engine:
             raise ValueError("requests are being served: let them end first")
         with self.recovery.change():
             self.scheduler.forget_prefixes()
+
+    def stats(self) -> EngineStats:
+        """Returns the statistics of this engine since it was made: times to the first token and
+        between tokens, hits, preemptions, and how long a step waits."""
+        return self.served.measured.stats(self.scheduler.num_preemptions)
 
     @property
     def requests(self) -> list[Request]:

@@ -26,7 +26,6 @@ from solutions.sync_free import (
     apply_bad_words,
     bincount,
     causal_conv1d_fn,
-    gather_specific_token_logprobs,
     update_ngram_gpu_tensors_incremental,
 )
 from solutions.sync_free.before import bad_words as bad_words_before
@@ -37,6 +36,7 @@ from solutions.sync_free.before import logprobs as logprobs_before
 from solutions.sync_free.before import ngram as ngram_before
 from solutions.sync_free.before import penalties as penalties_before
 from solutions.sync_free.before import token_types as token_types_before
+from solutions.sync_free.sites.logprobs import LogprobsOfSteps
 
 from .memory.offloader import LoadingHandler
 from .model.config import EngineConfig
@@ -69,7 +69,7 @@ SYNC_FREE = Seam(
         inputs_class=SeparateInputs,
         read_back=data_parallel_before.ReadBack,
         apply_bad_words=bad_words_before.apply_bad_words,
-        gather_specific_token_logprobs=logprobs_before.gather_specific_token_logprobs,
+        logprobs_of_steps=lambda: logprobs_before.gather_specific_token_logprobs,
         run_ar=data_parallel_before._run_ar,
         update_ngram=ngram_before.update_ngram_gpu_tensors_incremental,
         bincount=penalties_before.bincount,
@@ -83,7 +83,7 @@ SYNC_FREE = Seam(
         inputs_class=PackedInputs,
         read_back=ReadBack,
         apply_bad_words=apply_bad_words,
-        gather_specific_token_logprobs=gather_specific_token_logprobs,
+        logprobs_of_steps=LogprobsOfSteps,
         run_ar=_run_ar,
         update_ngram=update_ngram_gpu_tensors_incremental,
         bincount=bincount,

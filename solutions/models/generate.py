@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,12 @@ from debubble.accelerator import current
 from solutions.engine.engine import Engine
 from solutions.engine.optimizations import NAMES, Optimizations
 from solutions.engine.requests.new_request import new_request, seeds_apart
-from solutions.engine.requests.request import Request, SamplingParams
+from solutions.engine.requests.request import Request
 
+from .checkpoints.generation import sampling_of
 from .pretrained import config_of, from_pretrained
 from .text.stream import checked_stop, stream_text
-from .text.tokenizer import Messages, Tokenizer
+from .text.tokenizer import Encoding, Prompt, Tokenizer
 
 WISHES = {
     "temperature": float,
@@ -70,26 +73,29 @@ def _run(options: argparse.Namespace, console: Console) -> None:
         raise ValueError(f"-n is {options.n}: ask for at least 1 answer")
     wishes = {name: getattr(options, name) for name in WISHES}
     given = {name: value for name, value in wishes.items() if value is not None}
-    sampling = SamplingParams(max_tokens=options.max_tokens, **given)
+    folder = Path(options.folder).expanduser()
+    sampling = replace(sampling_of(folder), max_tokens=options.max_tokens, **given)
     samplings = seeds_apart(sampling, options.n)
     checked_stop(options.stop)
     sizes: dict[str, Any] = {"num_drafts": options.drafts, **SIZES}
     if options.max_model_len is not None:
         sizes["max_model_len"] = options.max_model_len
     config = config_of(options.folder, **sizes)
-    tokenizer = Tokenizer(Path(options.folder).expanduser())
-    prompt: str | Messages = options.prompt
+    tokenizer = Tokenizer(folder)
+    prompt: Prompt = options.prompt
     if tokenizer.has_chat_template() and not options.plain:
         prompt = [{"role": "user", "content": options.prompt}]
-    ids = tokenizer.encode(prompt)
+    how = Encoding(chat_template_kwargs=options.chat_template_kwargs)
+    ids = tokenizer.encode(prompt, how)
     for number, each in enumerate(samplings):
         new_request(str(number), ids, (), each, config)
     switched_on = [name for name in NAMES if name not in options.without]
     engine = _loaded(options.folder, sizes, Optimizations.only(switched_on), console)
     for each in samplings:
         served: list[Request] = []
-        parts = stream_text(engine, tokenizer, prompt, each, options.stop, served)
+        parts = stream_text(engine, tokenizer, prompt, each, options.stop, served, how)
         _answer(engine, parts, served, console)
+    console.print(str(engine.stats()), style="dim", soft_wrap=True)
 
 
 def _loaded(
@@ -138,6 +144,13 @@ def _answer(engine: Engine, parts: Iterator[str], served: list[Request], console
     )
 
 
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("it is no object")
+    return value
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m solutions.models.generate", description=__doc__
@@ -146,6 +159,13 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("prompt")
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--max-model-len", type=int, help="the most tokens of prompt and answer")
+    parser.add_argument(
+        "--chat-template-kwargs",
+        type=_object,
+        default={},
+        metavar="JSON",
+        help="arguments of the chat template, as '{\"enable_thinking\": false}'",
+    )
     parser.add_argument("--plain", action="store_true", help="use no chat template")
     parser.add_argument("--stop", action="append", default=[], help="a text that ends the answer")
     parser.add_argument(
@@ -157,7 +177,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("-n", type=int, default=1, help="number of answers")
     for name, kind in WISHES.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind)
+        own = "by default that of the checkpoint's generation_config.json, if it has one"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=own)
     parser.add_argument(
         "--without",
         action="append",

@@ -29,7 +29,7 @@ def from_pretrained(
     **sizes: object,
 ) -> Engine:
     """Makes an engine with the weights of a checkpoint, as Hugging Face's `save_pretrained` writes
-    it: of Llama 3, Qwen3, Qwen3-Next or Gemma 3.
+    it: of Llama 3, Mistral, Qwen2, Qwen3, Qwen3-Next or Gemma 3.
 
     `dtype`: by default that of the config. `sizes`: fields of Limits, such as max_num_seqs or
     max_model_len, and of EngineConfig, such as num_cpu_blocks. `progress` is called with the number

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -12,11 +14,12 @@ from solutions.engine.engine import Engine
 from solutions.engine.requests.request import SamplingParams
 from solutions.engine.requests.turns import turn_of
 
+from .checkpoints.generation import sampling_of
 from .checkpoints.images import ImagePrompt, ImageTower
 from .checkpoints.load import read_folder
 from .pretrained import from_pretrained
 from .text.stream import stream_text
-from .text.tokenizer import Messages, Tokenizer
+from .text.tokenizer import Encoding, Prompt, Tokenizer
 
 
 class ServedModel:
@@ -48,15 +51,31 @@ class ServedModel:
             in_use = {token for request in self.engine.requests for token in request.prompt}
             return self.images.prompt(input_ids, pixel_values, in_use)
 
+    def sampling(self, **changes: Any) -> SamplingParams:
+        """Returns the checkpoint's own sampling parameters, from its generation_config.json, with
+        `changes`, which are fields of SamplingParams. Raises ValueError for a broken file."""
+        return replace(sampling_of(self.checkpoint.path), **changes)
+
     def stream(
         self,
-        prompt: str | Messages,
+        prompt: Prompt,
         sampling: SamplingParams | None = None,
         *,
         stop: Sequence[str] = (),
+        special_tokens: bool = True,
+        chat_template_kwargs: Mapping[str, object] | None = None,
     ) -> Iterator[str]:
-        """Yields the answer to a text, or to messages by the checkpoint's chat template, as text,
-        part by part. It ends before the first of the `stop` strings. Closing the iterator cancels
-        the request. Other requests share its steps, and the engine's next `step` reports them."""
-        sampling = SamplingParams() if sampling is None else sampling
-        return stream_text(self.engine, self.tokenizer, prompt, sampling, stop)
+        """Yields the answer to a text, to ids, or to messages by the checkpoint's chat template, as
+        text, part by part. It ends before the first of the `stop` strings. Closing the iterator
+        cancels the request. Other requests share its steps, and the engine's next `step` reports
+        them.
+
+        `sampling`: by default the checkpoint's own. `special_tokens`: whether a text gets the
+        tokenizer's special tokens. `chat_template_kwargs`: arguments of the chat template, such as
+        {"enable_thinking": False} for Qwen3.
+        """
+        how = Encoding(
+            special_tokens=special_tokens, chat_template_kwargs=chat_template_kwargs or {}
+        )
+        sampling = self.sampling() if sampling is None else sampling
+        return stream_text(self.engine, self.tokenizer, prompt, sampling, stop, how=how)

@@ -6,6 +6,7 @@ import threading
 import pytest
 import torch
 
+import debubble
 from debubble.accelerator import CaptureError
 
 
@@ -55,6 +56,24 @@ def test_a_capture_in_another_thread_is_refused_meanwhile(accelerator, x):
     assert ["being captured already" in error for error in errors] == [True]
     graph.replay()
     assert y.tolist() == [2.0] * 4
+
+
+def test_a_capture_waits_for_a_warm_up_on_another_stream(accelerator, x):
+    """Work of the warm-up may still run on a stream of its own when the capture begins (SGLang
+    #32432)."""
+    side = accelerator.stream()
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        with side:
+            accelerator.sleep(20.0)
+            x.fill_(3.0)
+        graph = accelerator.graph()
+        with graph.capture():
+            doubled = x * 2
+        assert side.query()
+        graph.replay()
+    assert timeline.hazards == []
+    assert doubled.eq(6.0).all().item()
 
 
 def test_a_graph_is_captured_once(accelerator, x):

@@ -1,11 +1,16 @@
 """The ring: every value arrives, no upload waits without need, and nothing is overwritten too
 early."""
 
+import numpy as np
 import pytest
 import torch
 
 import debubble
+from solutions.common.packed_upload import upload_plans
+from solutions.common.persistent_arrays import PersistentArrays
 from solutions.common.staging_ring import StagingRing
+from solutions.offload import KVGroup, KVTensors, SingleDirectionOffloadingHandler
+from solutions.pinned_h2d import PrefixRangeBuffer
 from tests.gate import gate_that_waits_open
 
 SHAPE = (16, 2)
@@ -89,3 +94,71 @@ def test_it_works_where_nothing_can_be_pinned(accelerator, monkeypatch):
 def test_a_ring_without_slots_is_refused():
     with pytest.raises(ValueError, match="a staging ring of depth 0: it needs at least one slot"):
         StagingRing(SHAPE, torch.int32, 0)
+
+
+def through_a_ring(accelerator, depth):
+    ring = StagingRing((4,), torch.int32, depth)
+    target = torch.zeros(4, dtype=torch.int32, device=accelerator.device)
+    return lambda n: (ring.upload(torch.full((4,), n, dtype=torch.int32), target), target)[1]
+
+
+def through_persistent_arrays(accelerator, depth):
+    arrays = PersistentArrays({"a": 4}, accelerator.device, depth)
+    return lambda n: (arrays.upload({"a": (np.full(2, n), n)}), arrays["a"][:4])[1]
+
+
+def through_image_ranges(accelerator, depth):
+    buffer = PrefixRangeBuffer(1, 1, accelerator.device, steps_in_flight=depth, for_graphs=True)
+    return lambda n: buffer.update({0: [(n, n)]}, 1)
+
+
+def through_a_packed_upload(accelerator, depth):
+    ring = StagingRing((64,), torch.uint8, depth)
+    array = lambda n: {"plan": {"a": np.full(4, n)}}
+    return lambda n: upload_plans(array(n), accelerator.device, ring)["plan"]["a"]
+
+
+USERS = [
+    through_a_ring,
+    through_persistent_arrays,
+    through_image_ranges,
+    through_a_packed_upload,
+]
+
+
+@pytest.fixture
+def stall(accelerator):
+    """Returns a function that stalls the current stream behind a load of KV blocks."""
+    pair = KVTensors(
+        torch.zeros((4, 64), dtype=torch.int8, device=accelerator.device),
+        torch.ones((4, 64), dtype=torch.int8).pin_memory(),
+    )
+    handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False)
+
+    def stall():
+        accelerator.sleep(3.0)
+        handler.transfer_async(0, [[1, 2]], [[0, 1]])
+        handler.make_stream_wait([0])
+
+    yield stall
+    handler.get_finished()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("user", USERS, ids=lambda user: user.__name__)
+def test_a_step_beyond_the_depth_waits_and_nothing_is_overwritten(
+    accelerator, stall, user, depth, more
+):
+    """Whatever keeps steps in flight, each user of a ring waits for the step that has its slot
+    (vLLM #47644), also while a load of KV blocks holds the stream up (TRT-LLM #15546)."""
+    upload = user(accelerator, depth)
+    for number in range(1, 1 + depth):
+        upload(number)
+    steps = range(10, 10 + depth + more)
+    with debubble.record(accelerator) as timeline:
+        stall()
+        found = [upload(number).clone() for number in steps]
+    assert [set(each.flatten().tolist()) for each in found] == [{number} for number in steps]
+    assert timeline.hazards == []
+    assert timeline.counts()["host_syncs"] == more

@@ -96,6 +96,13 @@ def test_prompts_in_a_graph_have_the_answers_of_the_reference(attention_only):
     assert tokens_of(outputs) == attention_only.answers(all_asked)
 
 
+def test_the_image_of_a_step_is_gone_in_the_replay_after_it(accelerator):
+    setting = Setting.of(small("spans", "flex"), accelerator)
+    engine = setting.engine(ALL, replace(setting.config, prefill_sizes=(32,)))
+    for asked in (setting.asked(20, 1, [(1, 16)], max_tokens=1), setting.asked(18, max_tokens=4)):
+        assert tokens_of(serve(engine, [asked])) == [setting.answer(asked)]
+
+
 def test_a_graph_of_many_tokens_chooses_for_no_more_rows_than_there_are_requests(
     attention_only, monkeypatch
 ):

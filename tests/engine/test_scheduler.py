@@ -310,3 +310,37 @@ def test_blocks_that_decodes_fill_are_not_stored():
     engine.run()
     assert len(request.hashes) == 2
     assert engine.offloader.num_ready(request.hashes) == 1
+
+
+class NeverRead(dict):
+    """A dict of requests, by id, that must not be gone through."""
+
+    def __iter__(self):
+        raise AssertionError("all requests were read to add one")
+
+
+def test_to_add_a_request_costs_the_same_however_many_wait():
+    engine = engine_of()
+    engine.served.by_id = NeverRead()
+    prompt = make_prompt(engine.config.model, 3).tokens
+    names = [engine.add_request(prompt) for _ in range(8_000)]
+    assert names == [str(number) for number in range(8_000)]
+    assert len(engine.scheduler.waiting) == 8_000
+
+
+def test_an_engine_says_how_long_requests_waited_and_what_they_found():
+    engine = engine_of(num_gpu_blocks=6)
+    assert engine.stats().first_token_ms is None
+    add_tokens(engine, 33, max_tokens=1)
+    engine.run()
+    add_tokens(engine, 33, max_tokens=12)
+    for seed in (1, 2, 3):
+        add_tokens(engine, 15, seed, max_tokens=30)
+    engine.run()
+    stats = engine.stats()
+    assert stats.preemptions == engine.scheduler.num_preemptions > 0
+    assert 32 / (2 * 33 + 3 * 15) <= stats.hit_rate < 1
+    assert 0 < stats.first_token_ms <= stats.first_token_p95_ms
+    assert 0 < stats.between_tokens_ms <= stats.between_tokens_p95_ms
+    assert stats.steps > 12 and stats.wait_ms >= 0
+    assert f"{stats.preemptions} preemptions" in str(stats)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import debubble
+from solutions.engine import SamplingParams
 
 from .setting import ALL, WITHOUT, Setting, add, serve, small, tokens_of
 
@@ -200,3 +201,43 @@ def test_without_offload_triton_it_comes_back_by_copies_alone(accelerator, hybri
     counts = load_of_a_prefix(accelerator, hybrid, WITHOUT["offload_triton"])
     assert counts["kernels"] == 0
     assert counts["h2d_pinned"] > 0
+
+
+WITH = {
+    "nothing more": {},
+    "a temperature": {"temperature": 0.7, "top_k": 9, "top_p": 0.9, "min_p": 0.01, "seed": 1},
+    "penalties": {"presence_penalty": 0.5, "frequency_penalty": 0.2, "repetition_penalty": 1.2},
+    "log-probabilities": {"logprobs": [1, 2]},
+    "bad words": {"bad_words": [[1]]},
+}
+SIZED = {
+    "a graph for each batch": {},
+    "a padded graph": {"capture_sizes": (4,)},
+    "graphs of prompts": {"prefill_sizes": (32,)},
+    "host memory": {"num_cpu_blocks": 16},
+    "drafts": {"num_drafts": 2},
+}
+
+
+@pytest.mark.deep(6)
+@pytest.mark.parametrize("sized", SIZED)
+@pytest.mark.parametrize("sampling", WITH)
+def test_a_steady_decode_has_one_graph_and_at_most_one_upload(
+    accelerator, attention_only, sampling, sized
+):
+    """Whatever is on, a decode step waits for nothing, is one graph, and uploads once at most."""
+    engine = attention_only.engine(ALL, replace(attention_only.config, **SIZED[sized]))
+    for seed in (1, 2):
+        asked = attention_only.asked(20, seed, [(2, 9)])
+        params = SamplingParams(max_tokens=30, **WITH[sampling])
+        add(engine, replace(asked, sampling=params))
+    for _ in range(4):
+        engine.step()
+    for _ in range(2):
+        accelerator.synchronize()
+        with debubble.record(accelerator) as timeline:
+            engine.step()
+        found = counts(timeline)
+        assert (found["host_syncs"], found["h2d_pageable"], found["graph_launches"]) == (0, 0, 1)
+        assert found["h2d_pinned"] <= 1
+        assert timeline.hazards == []

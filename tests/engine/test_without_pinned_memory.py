@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import debubble
 from debubble.exercises import no_pinned_memory
 from solutions.engine import Optimizations
 from solutions.offload import (
@@ -15,7 +16,7 @@ from solutions.offload import (
 )
 from solutions.pinned_h2d import ModelRunner
 
-from .setting import Setting, serve, small, tokens_of
+from .setting import ALL, Setting, add, serve, small, tokens_of
 
 BEFORE_AND_AFTER = pytest.mark.parametrize(
     "optimizations", [Optimizations(), Optimizations.none()], ids=["all", "none"]
@@ -71,3 +72,21 @@ def test_blocks_in_memory_that_was_locked_by_somebody_else_move_right(accelerato
         here[[1, 3]] = there[[1, 3]]
         assert torch.equal((host if gpu_to_cpu else gpu).cpu(), here)
         del handler
+
+
+def test_memory_is_pinned_wherever_it_can_be(accelerator, hybrid):
+    """No upload and no download of an engine falls back to pageable memory where pinned memory is
+    to be had: a renamed attribute did that silently (vllm-omni #4860)."""
+    engine = hybrid.engine(ALL)
+    asked = hybrid.asked(40, max_tokens=3, logprobs=[1, 2], bad_words=[[1], [2, 3]])
+    serve(engine, [asked])
+    engine.reset_prefix_cache()
+    with debubble.record(accelerator) as timeline:
+        add(engine, hybrid.asked(20, 1, [(2, 9)], presence_penalty=0.5, max_tokens=3))
+        add(engine, asked)
+        engine.run()
+    copies = [event for event in timeline.events if event.copy_kind in ("h2d_pinned", "d2h")]
+    assert timeline.counts()["h2d_pageable"] == 0
+    assert {event.copy_kind for event in copies} == {"h2d_pinned", "d2h"}
+    assert [event.source for event in copies if event.pageable] == []
+    assert DescriptorPool().take(1).is_pinned()

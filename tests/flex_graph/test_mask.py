@@ -65,6 +65,15 @@ def test_a_window_is_as_many_tokens_as_it_says(accelerator):
     assert sight(accelerator, batch, Mask(causal=False, sliding_window=3))[16].sum() == 5
 
 
+def test_a_chunk_s_queries_count_from_the_prompt_s_start(accelerator):
+    """A later chunk of a prompt has positions of the prompt, not of the chunk, in a window too
+    (vLLM #47332)."""
+    batch = Batch.shuffled([(5, 40), (3, 3)])
+    seen = sight(accelerator, batch, sliding_window(20))
+    assert seen[:5].sum(1).tolist() == [20] * 5
+    assert np.array_equal(seen, expected_sight(batch, sliding_window(20)))
+
+
 def test_a_mask_of_ones_own_is_asked_by_position_and_by_the_rest_of_the_mask(accelerator):
     same_parity = lambda b, h, q, kv: (q + kv) % 2 == 0
     batch = Batch.shuffled([(1, 33), (18, 41)])

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
+from solutions.gdn.rule.recurrent import fused_recurrent_gated_delta_rule
 
 from .batches import TABLES
 from .chunk_rule import MODEL, expect_right, run
@@ -102,11 +103,61 @@ def test_without_starts_there_is_one_sequence(accelerator):
     expect_close(o, sequences.expected()[0], torch.float32)
 
 
+@pytest.mark.parametrize("scale", [3.0, 0.0])
 @pytest.mark.parametrize("l2norm", [False, True])
-def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm):
+def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm, scale):
+    """A scale of 0 is 0, and stands for no default (FlashInfer #3165)."""
     sequences = Sequences.random(accelerator, [3, 66], normalized=not l2norm)
-    options = {"scale": 3.0, "use_qk_l2norm_in_kernel": l2norm}
+    options = {"scale": scale, "use_qk_l2norm_in_kernel": l2norm}
     expect_right(sequences, states=sequences.states(), **options)
+
+
+@pytest.mark.parametrize("count", [2_048, 65_536])
+def test_as_many_sequences_as_a_server_has_are_launched(accelerator, only_launched, count):
+    """Sequences are more than a grid takes in any dimension but its first (FLA #1077)."""
+    sequences = Sequences.random(accelerator, [1] * count, (1, 1), (16, 16))
+    o, final = run(sequences)
+    assert (o.shape, len(final)) == ((1, count, 1, 16), count)
+
+
+def test_each_chunk_decays_by_its_own_gates(accelerator):
+    """Full chunks, a chunk filled in part and a recurrent step each decay by the gates of their own
+    tokens, up to the last of them (FlashInfer #4311)."""
+    sequences = Sequences.random(accelerator, [2 * C, C + 6, 3])
+    token = torch.cat([torch.arange(length) for length in sequences.lengths])
+    mild = -0.01 * (1 + token // C) * (1 + token % 3)
+    sequences.g.copy_(mild[None, :, None].expand_as(sequences.g))
+    o, final = run(sequences, initial_state=sequences.states())
+    right, states = sequences.expected(sequences.states())
+    expect_close(o, right, torch.float32)
+    expect_close(final, states, torch.float32)
+    more = Sequences.random(accelerator, [1, 1, 1], seed=8)
+    next_o, _ = fused_recurrent_gated_delta_rule(
+        **more.args, initial_state=final, cu_seqlens=more.cu_seqlens
+    )
+    expect_close(next_o, more.expected(states)[0], torch.float32)
+
+
+@pytest.mark.parametrize("gates", [(0.0, -torch.inf), (-torch.inf, 0.0)], ids=str)
+def test_to_keep_all_and_to_forget_all_may_be_in_one_batch(accelerator, gates):
+    """Gates of 0 and of -inf side by side, in one chunk and in neighbours (FLA #924)."""
+    sequences = Sequences.random(accelerator, [C + 2, 3])
+    sequences.g.copy_(torch.tensor(gates, device=accelerator.device).expand_as(sequences.g))
+    sequences.g[:, C // 2 :] = sequences.g[:, C // 2 :].flip(2)
+    expect_right(sequences, states=sequences.states())
+
+
+def test_what_a_call_returns_is_no_later_call_s(accelerator):
+    """Dtypes may alternate in one process, and outputs of two calls share no memory (FlashInfer
+    #4219)."""
+    returned = []
+    for dtype in (torch.bfloat16, torch.float16, torch.bfloat16):
+        sequences = Sequences.random(accelerator, [3, 2], dtype=dtype)
+        for made in run(sequences, initial_state=sequences.states()):
+            returned.append((made, made.clone()))
+        expect_close(returned[-2][0], sequences.expected(sequences.states())[0], dtype)
+    assert len({made.data_ptr() for made, _ in returned}) == 6
+    assert all(torch.equal(made.cpu(), then.cpu()) for made, then in returned)
 
 
 @pytest.mark.parametrize("offset", [0, 3])

@@ -162,11 +162,13 @@ def test_the_pool_is_changed_in_place(accelerator):
     expect_same(pool[[2]], tokens.expected(tokens.pool[[2]])[1])
 
 
+@pytest.mark.parametrize("scale", [3.0, 0.0])
 @pytest.mark.parametrize("l2norm", [True, False])
-def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm):
+def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm, scale):
+    """A scale of 0 is 0, and stands for no default (FlashInfer #3165)."""
     tokens = Tokens.random(accelerator, [2])
     tokens.args["k"].mul_(0.2)  # otherwise the states grow without bound
-    changes = {"scale": 3.0, "use_qk_l2norm_in_kernel": l2norm}
+    changes = {"scale": scale, "use_qk_l2norm_in_kernel": l2norm}
     o, _ = run(accelerator, tokens, slots=[0], **changes)
     expect_same(o, tokens.expected(tokens.pool[[0]], **changes)[0])
 
@@ -361,6 +363,40 @@ def test_many_sequences(accelerator):
     )
     expect_same(o, right)
     expect_same(pool.cpu()[slots], states)
+
+
+@pytest.mark.parametrize("count", [2_048, 65_536])
+def test_as_many_sequences_as_a_server_has_are_one_launch(accelerator, only_launched, count):
+    """Sequences and heads together are more than a grid takes in any dimension but its first (FLA
+    #1077)."""
+    tokens = Tokens.random(accelerator, [1] * count, heads=(1, 64), sizes=(1, 1))
+    o, _ = fused_recurrent_gated_delta_rule(**tokens.args)
+    assert o.shape == (1, count, 64, 1)
+
+
+@pytest.mark.parametrize("gates", [(0.0, -torch.inf), (-torch.inf, 0.0)], ids=str)
+def test_to_keep_all_and_to_forget_all_may_be_in_one_batch(accelerator, gates):
+    """Gates of 0 and of -inf side by side, in one sequence and in neighbours (FLA #924)."""
+    tokens = Tokens.random(accelerator, [3, 4])
+    tokens.args["g"].copy_(torch.tensor(gates * 7).view(1, 7, 2).to(accelerator.device))
+    tokens.args["g"][:, 3:] = tokens.args["g"][:, 3:].flip(2)
+    o, pool = run(accelerator, tokens, [4, 2])
+    right, states = tokens.expected(tokens.pool[[4, 2]])
+    expect_same(o, right)
+    expect_same(pool[[4, 2]], states)
+
+
+def test_what_a_call_returns_is_no_later_call_s(accelerator):
+    """Dtypes may alternate in one process, and outputs of two calls share no memory (FlashInfer
+    #4219)."""
+    returned = []
+    for dtype in (torch.bfloat16, torch.float32, torch.bfloat16):
+        tokens = Tokens.random(accelerator, [2, 1], dtype=dtype)
+        o, _ = run(accelerator, tokens, [0, 1])
+        returned.append((o, o.clone()))
+        expect_same(o, tokens.expected(tokens.pool[:2])[0], dtype)
+    assert len({o.data_ptr() for o, _ in returned}) == 3
+    assert all(torch.equal(o.cpu(), then.cpu()) for o, then in returned)
 
 
 @pytest.mark.gpu

@@ -1,11 +1,16 @@
 """Text in and text out: streamed parts that are certain, stop strings, and the command."""
 
+import json
+
+import numpy as np
 import pytest
 
 from solutions.engine import SamplingParams
 from solutions.models import ServedModel, config_of, from_pretrained
+from solutions.models.checkpoints.generation import sampling_of
 from solutions.models.generate import main
 from solutions.models.text.answer import AnswerText
+from solutions.models.text.tokenizer import Encoding, Tokenizer
 
 from .plain_folder import PlainFolder, write_words
 
@@ -13,6 +18,11 @@ WORDS = [f"w{number}" for number in range(90)]
 TEMPLATE = (
     "{% for m in messages %}{% if m['role'] != 'user' %}{{ raise_exception('only users') }}"
     "{% endif %}w1 {{ m['content'] }} w2{% endfor %}"
+)
+
+THINKS = (
+    "{% for m in messages %}w1 {{ m['content'] }} w2{% endfor %}"
+    "{% if enable_thinking is defined and enable_thinking is false %} w3 w4{% endif %}"
 )
 
 
@@ -40,6 +50,37 @@ def test_half_characters_wait_for_their_other_half(size):
 def test_what_stays_half_at_the_end_is_said_as_it_is():
     parts, _ = said("a→".encode()[:-1])
     assert "".join(parts) == "a\ufffd"
+
+
+class Counting(Bytes):
+    """Bytes, of which those from 128 to 143 have no text, as special tokens don't. Counts the ids
+    that it decodes."""
+
+    decoded = 0
+
+    def decode(self, ids):
+        self.decoded += len(ids)
+        return super().decode([each for each in ids if not 128 <= each < 144])
+
+
+@pytest.mark.parametrize("broken", [200, 130, 255], ids=["half", "textless", "never"])
+def test_ids_that_never_become_characters_are_decoded_a_bounded_number_of_times(broken):
+    tokenizer = Counting()
+    text = AnswerText(tokenizer)
+    parts = [text.add([each]) for each in [*b"on ", *[broken] * 3000, *" 🙂!".encode()]]
+    assert "".join([*parts, text.end()]) == "on " + "\ufffd" * (broken != 130) * 3000 + " 🙂!"
+    assert tokenizer.decoded < 100 * 3000
+
+
+@pytest.mark.parametrize("size", [1, 5, 20])
+@pytest.mark.parametrize("seed", range(4))
+def test_broken_bytes_anywhere_are_said_as_they_are(size, seed):
+    random = np.random.default_rng(seed)
+    data = bytearray("häßlich → 漢字 🙂! ".encode() * 20)
+    for at in random.integers(0, len(data), 40):
+        data[at : at + 1] = random.integers(144, 256, int(random.integers(0, 30)), dtype=np.uint8)
+    parts, _ = said(bytes(data), size=size)
+    assert "".join(parts) == data.decode(errors="replace")
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 40])
@@ -88,6 +129,53 @@ def test_messages_go_through_the_chat_template(model):
     assert list(model.stream(messages, SamplingParams(max_tokens=3))) == right
     with pytest.raises(ValueError, match=r"chat template of .* fails: only users"):
         next(model.stream([{"role": "system", "content": "w9"}]))
+
+
+def test_a_prompt_may_be_ids_and_a_text_begins_once(model, monkeypatch):
+    tokenizer = model.tokenizer
+    monkeypatch.setattr(tokenizer._tokenizer, "bos_token", "w8")
+    encode = tokenizer._tokenizer.encode
+    monkeypatch.setattr(
+        tokenizer._tokenizer,
+        "encode",
+        lambda text, add_special_tokens: [8] * add_special_tokens + encode(text),
+    )
+    assert tokenizer.encode("w5 w6") == tokenizer.encode("w8 w5 w6") == [8, 5, 6]
+    assert tokenizer.encode("w5 w6", Encoding(special_tokens=False)) == [5, 6]
+    assert tokenizer.encode([5, 6]) == tokenizer.encode(np.array([5, 6])) == [5, 6]
+    three = SamplingParams(max_tokens=3)
+    assert [*model.stream([5, 6], three)] == [*model.stream("w5 w6", three, special_tokens=False)]
+
+
+def test_arguments_of_the_chat_template_reach_it(tmp_path, folder, capsys):
+    """With the template of a checkpoint of Qwen3's kind, thoughts are switched on and off."""
+    path = PlainFolder.of(tmp_path / "thinks").write()
+    write_words(path, WORDS, THINKS)
+    messages = [{"role": "user", "content": "w5"}]
+    for arguments, ids in (({}, [1, 5, 2]), ({"enable_thinking": False}, [1, 5, 2, 3, 4])):
+        how = Encoding(chat_template_kwargs=arguments)
+        assert Tokenizer(path).encode(messages, how) == ids
+    off = ["--chat-template-kwargs", '{"enable_thinking": false}']
+    assert main([str(path), "w5", "--max-tokens", "2", *off]) == 0
+    assert "first token after" in capsys.readouterr().err
+
+
+def write_generation(folder, **values):
+    (folder / "generation_config.json").write_text(json.dumps(values))
+    return sampling_of(folder)
+
+
+def test_a_checkpoint_samples_as_its_generation_config_says(accelerator, tmp_path, capsys):
+    path = PlainFolder.of(tmp_path / "samples").write()
+    assert sampling_of(path) == SamplingParams()
+    assert write_generation(path, temperature=0.6, top_k=20) == SamplingParams()
+    own = {"temperature": 0.6, "top_k": 20, "top_p": 0.95}
+    assert write_generation(path, do_sample=True, **own) == SamplingParams(**own)
+    assert write_generation(path, do_sample=True) == SamplingParams(temperature=1.0)
+    model = ServedModel(path, from_pretrained(path, max_model_len=32, max_num_seqs=1))
+    assert model.sampling(max_tokens=3) == SamplingParams(temperature=1.0, max_tokens=3)
+    with pytest.raises(ValueError, match=r"generation_config\.json: top_k is"):
+        write_generation(path, do_sample=True, top_k="many")
 
 
 def test_a_stop_string_ends_an_answer_and_its_request(model):

@@ -70,6 +70,11 @@ def config_of(family: str, **changes: Any) -> Any:
     shape = SHAPE | {"num_hidden_layers": 2} | changes
     if family == "llama":
         return transformers.LlamaConfig(**{"rope_parameters": LLAMA_3_ROPE} | shape)
+    if family == "mistral":
+        return transformers.MistralConfig(**{"sliding_window": 6} | shape)
+    if family == "qwen2":
+        windows = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1}
+        return transformers.Qwen2Config(**windows | shape)
     if family == "qwen3":
         return transformers.Qwen3Config(**{"tie_word_embeddings": True} | shape)
     if family == "qwen3_next":
@@ -110,12 +115,14 @@ def config_of(family: str, **changes: Any) -> Any:
 
 MODELS = {
     "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
     "qwen3_next": "Qwen3NextForCausalLM",
     "gemma3_text": "Gemma3ForCausalLM",
     "gemma3": "Gemma3ForConditionalGeneration",
 }
-FAMILIES = ("llama", "qwen3", "qwen3_next", "gemma3_text")
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "qwen3_next", "gemma3_text")
 """The families of text models; "gemma3" sees images as well."""
 
 

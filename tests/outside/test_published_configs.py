@@ -142,6 +142,8 @@ def test_a_published_config_answers_as_transformers(accelerator, tmp_path, name)
 
 BASES: dict[str, dict[str, Any]] = {
     "llama": {"architectures": ["LlamaForCausalLM"], "model_type": "llama"},
+    "mistral": {"architectures": ["MistralForCausalLM"], "model_type": "mistral"},
+    "qwen2": {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"},
     "qwen3": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"},
     "qwen3_next": {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next"},
     "gemma3_text": {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text"},
@@ -217,6 +219,8 @@ def base_of(family: str) -> dict[str, Any]:
     if family == "gemma3_text":
         # By default none of four layers sees all tokens, and each sees the whole prompt.
         base |= {"sliding_window_pattern": 4, "sliding_window": 6}
+    if family == "mistral":
+        base |= {"sliding_window": 6}
     return base
 
 

@@ -284,6 +284,8 @@ def compilations(accelerator, kernel, run, tensors, monkeypatch) -> int:
 
 
 def test_trap_9_spans_are_clamped_to_the_sliding_window(accelerator):
+    """(causal and window) or image is no window for an image: a model may want the image clamped
+    too (vLLM #50539), and a window beside an image stays one (vLLM #28739)."""
     window, spans = 6, [[(2, 30), (35, 38)]]
     case = AttentionCase.random([(40, 40)], (4, 2), 32)
 

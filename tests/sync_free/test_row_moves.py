@@ -44,6 +44,7 @@ def moved(array, moves):
 @BOTH
 @given(moves=some_moves)
 def test_every_row_arrives_as_it_was(accelerator, module, moves):
+    """Rows move in chains and rings, whichever of them is written first (vLLM #50729)."""
     arrays = some_tables()
     tables = on_device(accelerator, arrays)
     module.move_rows(tables, moves)

@@ -28,6 +28,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_gate.py",
     ),
     "exercises": ("tests/exercises", "tests/views", "tests/workshop"),
+    "guards": ("tests/controls",),
     **{system: (f"tests/{system}",) for system in SYSTEMS},
     "sync_free": ("tests/sync_free", "tests/common"),
     "engine": ("tests/engine", "tests/models"),

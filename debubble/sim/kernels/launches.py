@@ -26,6 +26,9 @@ from .interpreting import run_kernel
 from .kernel_run import KernelRun
 from .reach import Reach
 
+MOST_PROGRAMS = (2**31 - 1, 65_535, 65_535)
+"""The most programs that a CUDA GPU takes in each dimension of a grid."""
+
 
 class Launches:
     def __init__(self, device: SimDevice, addresses: AddressMap) -> None:
@@ -44,6 +47,7 @@ class Launches:
     ) -> Any:
         name = name_of(kernel)
         if grid is not None:
+            _expect_launchable(grid, name)
             key = key_of(kernel, args, meta, _address)
             self.device.beside.compiles(unwrapped(kernel), name, key)
         inputs: list[torch.Tensor] = []
@@ -107,6 +111,16 @@ class Launches:
                 for tensor in written
                 if tensor.data_on_cpu.untyped_storage().data_ptr() not in unchanged
             ]
+
+
+def _expect_launchable(grid: tuple[int, ...], name: str) -> None:
+    """Raises the error that a CUDA driver has for too many programs in a dimension."""
+    for dimension, (programs, most) in enumerate(zip(grid, MOST_PROGRAMS, strict=False)):
+        if programs > most:
+            raise RuntimeError(
+                f"Triton Error [CUDA]: invalid argument: {name} has {programs} programs in "
+                f"dimension {dimension} of its grid, and a GPU takes at most {most} there"
+            )
 
 
 def _address(tensor: torch.Tensor) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Literal, get_args
 
 import torch
@@ -190,6 +192,12 @@ class EngineConfig:
             num_gpu_blocks=1 + 9 * 516,
         )
         return cls(model=ModelConfig.llama_3_70b_rank(), limits=limits, num_cpu_blocks=12 * 512)
+
+    @cached_property
+    def layout(self) -> bytes:
+        """A digest of all that decides what the bytes of a cached block mean: the model's config,
+        its dtype included, and the block's size."""
+        return hashlib.sha256(f"{self.limits.block_size} {self.model!r}".encode()).digest()
 
     @property
     def longest_request(self) -> int:

@@ -37,7 +37,8 @@ def new_request(
     _check_sizes(request_id, len(prompt), spans, sampling.max_tokens, config)
     names = image_names or {}
     named = [names.get(prompt[start], b"") for start, _ in spans]
-    return Request(request_id, prompt, spans, sampling, config.limits.block_size, named)
+    size, layout = config.limits.block_size, config.layout
+    return Request(request_id, prompt, spans, sampling, size, named, layout)
 
 
 def seeds_apart(sampling: SamplingParams, n: int) -> list[SamplingParams]:

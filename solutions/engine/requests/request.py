@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
+from time import perf_counter
 
 import numpy as np
 
@@ -98,6 +99,8 @@ class Request:
     block_size: int
     image_names: list[bytes] = field(default_factory=list)
     """A name of each image's contents, where its ids alone don't identify them."""
+    layout: bytes = b""
+    """The layout and dtype of the cache, part of each hash."""
     status: Status = Status.WAITING
     generated: list[int] = field(default_factory=list)
     """The tokens of the answer that the host knows."""
@@ -128,6 +131,8 @@ class Request:
     answer from this object."""
     notes: list[str] = field(default_factory=list)
     """Sentences about failures that the engine recovered from."""
+    last_time: float = field(default_factory=perf_counter)
+    """The host's time in seconds when its last token arrived, or the request itself."""
 
     def __post_init__(self) -> None:
         self.update_hashes()
@@ -206,7 +211,12 @@ class Request:
         num_known = len(self.prompt) + len(self.generated)
         if num_known // self.block_size > len(self.hashes):
             self.hashes += block_hashes(
-                self.tokens, self.spans, self.block_size, self.hashes, self.image_names
+                self.tokens,
+                self.spans,
+                self.block_size,
+                self.hashes,
+                self.image_names,
+                self.layout,
             )
 
     def cuts_an_image(self, position: int) -> bool:
@@ -251,8 +261,10 @@ def block_hashes(
     block_size: int,
     known: Sequence[bytes] = (),
     image_names: Sequence[bytes] = (),
+    layout: bytes = b"",
 ) -> list[bytes]:
-    """Returns the hashes of the full blocks after those that are `known`.
+    """Returns the hashes of the full blocks after those that are `known`. `layout` stands for the
+    cache's layout and dtype: blocks of two caches have no hash in common.
 
     A hash covers all that the block's keys and values depend on: each token up to the block's end,
     and the whole of an image that continues after that end, since its tokens attend to one another
@@ -261,7 +273,7 @@ def block_hashes(
     image's contents, for models in which the same ids may stand for different images.
     """
     ids = np.asarray(tokens, dtype="<i8")
-    hashes, previous = [], known[-1] if known else b""
+    hashes, previous = [], known[-1] if known else layout
     for end in range((len(known) + 1) * block_size, len(ids) + 1, block_size):
         start = end - block_size
         own = [span for span in spans if span[0] < end and span[1] >= start]

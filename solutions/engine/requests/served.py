@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ..sampling.sampler import Answered, SampledStep
 from .request import Request, RequestOutput
+from .stats import Measured
 from .turns import Turn
 
 
@@ -20,8 +21,9 @@ class ServedRequests:
         """The steps whose tokens the host has not read, oldest first."""
         self.num_drafted = self.num_accepted = 0
         """Numbers of tokens that speculation drafted, and of those that were accepted."""
-        self._unreported: list[Request] = []
-        """Requests that have ended and are not reported by any call yet."""
+        self.measured = Measured()
+        self._unreported: dict[str, list[Request]] = {}
+        """Requests that have ended and are not reported by any call yet, by id."""
         self._names = map(str, itertools.count())
         """Ids for new requests. A generator would not do: an interruption inside it ends it."""
 
@@ -34,8 +36,9 @@ class ServedRequests:
         return bool(self._unreported)
 
     def new_id(self) -> str:
-        taken = {*self.by_id, *(request.request_id for request in self._unreported)}
-        return next(name for name in self._names if name not in taken)
+        return next(
+            name for name in self._names if name not in self.by_id and name not in self._unreported
+        )
 
     def add(self, requests: Sequence[Request]) -> None:
         self.by_id |= {request.request_id: request for request in requests}
@@ -45,10 +48,13 @@ class ServedRequests:
         the requests that end with them. A second call, after an interruption, takes what the first
         one left."""
         sampled, ended = self.in_flight[0], []
-        for row, answer in zip(sampled.rows, sampled.read(), strict=True):
+        with self.measured.waiting():
+            answers = sampled.read()
+        for row, answer in zip(sampled.rows, answers, strict=True):
             request = row.request
             # The tokens of a request that has ended meanwhile are dropped.
             if request.finish_reason is None:
+                self.measured.came(request, len(answer.tokens))
                 request.take(answer.position, answer.tokens, answer.logprobs)
                 if sampled.num_unsure and request.sampling.can_be_drafted:
                     self._settle(request, answer, sampled.num_unsure)
@@ -65,14 +71,19 @@ class ServedRequests:
 
     def end(self, request: Request, reason: str) -> None:
         request.finish_reason = reason
-        if request.is_reported and request not in self._unreported:
-            self._unreported.append(request)
+        ended = self._unreported.setdefault(request.request_id, []) if request.is_reported else []
+        if request not in ended:
+            ended.append(request)
         del self.by_id[request.request_id]
 
     def report(self) -> list[RequestOutput]:
         """Returns the outputs of requests that have ended, each once. Call it last of all: what is
         returned is reported."""
         with Turn.lock:
-            outputs = [RequestOutput.of(request) for request in self._unreported]
-            self._unreported = []
+            outputs = [
+                RequestOutput.of(request)
+                for ended in self._unreported.values()
+                for request in ended
+            ]
+            self._unreported = {}
             return outputs

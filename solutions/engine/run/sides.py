@@ -98,6 +98,11 @@ class Conv1d(Protocol):
     ) -> torch.Tensor: ...
 
 
+GatherLogprobs = Callable[
+    [torch.Tensor, Mapping[int, Sequence[int]], torch.Tensor], "LogprobsTensors | None"
+]
+"""A function of logits [rows, vocab_size], the ids that some rows ask for, and the sampled tokens
+[rows]. It returns the log-probabilities of both, or None if no row asks for any."""
 FillTail = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 """A function of a buffer, indices [n] and a length. It returns that many numbers of the buffer: the
 indices, then the last index repeated."""
@@ -132,11 +137,8 @@ class StepSide:
     apply_bad_words: Callable[[torch.Tensor, BadWordsTokenIds, Sequence[Sequence[int]]], None]
     """Forbids tokens in logits [rows, vocab_size], given the forbidden sequences of some rows, and
     the tokens that each row has generated so far."""
-    gather_specific_token_logprobs: Callable[
-        [torch.Tensor, Mapping[int, Sequence[int]], torch.Tensor], LogprobsTensors | None
-    ]
-    """Returns the log-probabilities of the sampled tokens [rows], and of the ids that some rows ask
-    for, by logits [rows, vocab_size]. Returns None if no row asks for any."""
+    logprobs_of_steps: Callable[[], GatherLogprobs]
+    """Returns a function that an engine calls in each step."""
     run_ar: RunAr
     update_ngram: UpdateNgram
     """Brings the tokens of requests to the device, by their rows."""

@@ -86,6 +86,7 @@ class Sampler:
 
     def __init__(self, side: StepSide) -> None:
         self.side = side
+        self._gather_logprobs = side.logprobs_of_steps()
 
     def sample(self, rows: list[ScheduledRequest], sampled: Sampled) -> SampledStep:
         """Starts the download of the step's tokens and log-probabilities, and returns it. `rows`
@@ -102,7 +103,7 @@ class Sampler:
             # Log-probabilities cover forbidden words too; `_allowed` overwrites their logits.
             logits = logits.clone()
         tokens = self._allowed(rows, sampled)
-        found = self.side.gather_specific_token_logprobs(logits, asked, tokens)
+        found = self._gather_logprobs(logits, asked, tokens)
         read_back = self.side.read_back
         return SampledStep(
             rows,

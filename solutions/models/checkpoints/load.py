@@ -16,14 +16,14 @@ from solutions.engine.model.config import EngineConfig, ModelConfig
 from solutions.engine.model.model import Model
 from solutions.flex_graph import Limits
 
-from . import gemma3, llama, qwen3, qwen3_next
+from . import gemma3, llama, mistral, qwen2, qwen3, qwen3_next
 from .attention import HEADS
 from .fields import Fields
 from .folder import DTYPES, CheckpointFolder, Stored
 from .to_device import TensorStream, same_bytes, tensor_stream
 from .weights import Source, Weight
 
-FAMILIES = (llama, qwen3, qwen3_next, gemma3)
+FAMILIES = (llama, mistral, qwen2, qwen3, qwen3_next, gemma3)
 FAMILY_OF: Mapping[str, ModuleType] = {
     architecture: family for family in FAMILIES for architecture in family.ARCHITECTURES
 }

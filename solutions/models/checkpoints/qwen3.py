@@ -31,10 +31,11 @@ def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
     config = config.with_defaults(DEFAULTS)
     plain = llama.plain_config(config, dtype)
     architecture = replace(plain.architecture, head_norms=True)
-    return replace(plain, architecture=architecture, windows=_windows(config, plain.num_layers))
+    windows = windows_of_layers(config, plain.num_layers)
+    return replace(plain, architecture=architecture, windows=windows)
 
 
-def _windows(config: Fields, num_layers: int) -> tuple[int | None, ...]:
+def windows_of_layers(config: Fields, num_layers: int) -> tuple[int | None, ...]:
     """Returns how many tokens each layer attends to, None for all. Without `layer_types`, layers
     from `max_window_layers` on have windows if `use_sliding_window` is true."""
     has_windows = config.flag("use_sliding_window", False) and config.has("sliding_window")

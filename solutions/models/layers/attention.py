@@ -1,4 +1,5 @@
-"""Attention layers with a gate, as in Qwen3-Next, and between two norms, as in Gemma 3."""
+"""Attention layers with biases, as in Qwen2, with a gate, as in Qwen3-Next, and between two norms,
+as in Gemma 3."""
 
 from __future__ import annotations
 
@@ -40,6 +41,24 @@ class GatedAttentionLayer(AttentionLayer):
     ) -> torch.Tensor:
         qkv, gate = qkv_and_gate.split([self.qkv_size, self.mixed_size], dim=1)
         return self.attention.forward(qkv, inputs, cast(Any, metadata)) * gate.sigmoid()
+
+
+class BiasedAttentionLayer(AttentionLayer):
+    """A layer that adds a bias to queries, keys and values, as in Qwen2."""
+
+    def __init__(
+        self,
+        kind: Literal["flex", "spans"],
+        config: ModelConfig,
+        limits: Limits,
+        cos_sin: torch.Tensor,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(kind, config, limits, cos_sin, window)
+        self.qkv_bias = torch.zeros(config.qkv_size, dtype=config.dtype, device=cos_sin.device)
+
+    def before_mixing(self, hidden: Hidden) -> torch.Tensor:
+        return self.before_attention(hidden).add_(self.qkv_bias)
 
 
 class SandwichMlp(Mlp):

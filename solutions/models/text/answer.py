@@ -9,6 +9,12 @@ from typing import Protocol
 HALF = "\ufffd"
 """The character that a tokenizer returns for bytes that are no whole character yet."""
 
+LONGEST = 4
+"""The most bytes of a character in UTF-8, and so the most ids that it may take."""
+MOST_PENDING = 16
+"""The number of ids without a whole character after which all but the last are taken as they
+are."""
+
 
 class DecodesIds(Protocol):
     def decode(self, ids: Sequence[int]) -> str: ...
@@ -36,9 +42,26 @@ class AnswerText:
         known = self.tokenizer.decode(self._ids[self._before : self._read])
         text = self.tokenizer.decode(self._ids[self._before :])
         if len(text) <= len(known) or text.endswith(HALF):
-            return ""
+            return self._overdue(known, text)
         self._before, self._read = self._read, len(self._ids)
         return self._cut(text[len(known) :])
+
+    def _overdue(self, known: str, text: str) -> str:
+        """Returns the certain text of ids that have brought no whole character for a long time, as
+        ids of broken bytes or without text do: all but that of the last ids, of which a character
+        may still become. So each id is decoded a bounded number of times."""
+        if len(self._ids) - self._read < MOST_PENDING:
+            return ""
+        for end in range(len(self._ids) - 1, len(self._ids) - 1 - LONGEST, -1):
+            certain = self.tokenizer.decode(self._ids[self._before : end])
+            if certain + self.tokenizer.decode(self._ids[end:]) == text:
+                break
+        if certain == known:
+            # Without text of their own they only stand between the ids before and after them.
+            del self._ids[self._read : end]
+            return ""
+        self._before, self._read = self._read, end
+        return self._cut(certain[len(known) :])
 
     def end(self) -> str:
         """Returns the rest of the text at the end of an answer: a half character, and text that

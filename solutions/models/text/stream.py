@@ -9,16 +9,17 @@ from solutions.engine.engine import Engine
 from solutions.engine.requests.request import Request, SamplingParams
 
 from .answer import AnswerText
-from .tokenizer import Messages, Tokenizer
+from .tokenizer import BY_DEFAULT, Encoding, Prompt, Tokenizer
 
 
 def stream_text(
     engine: Engine,
     tokenizer: Tokenizer,
-    prompt: str | Messages,
+    prompt: Prompt,
     sampling: SamplingParams,
     stop: Sequence[str],
     served: list[Request] | None = None,
+    how: Encoding = BY_DEFAULT,
 ) -> Iterator[str]:
     """Yields the answer's parts. Closing the iterator cancels the request, which `served` gets.
     Errors of the prompt and the sampling parameters are raised before the first part."""
@@ -30,7 +31,7 @@ def stream_text(
     ids_that_end = {wishes.stop_token, *wishes.stop_tokens}
     served = [] if served is None else served
     try:
-        engine.serve_unreported(tokenizer.encode(prompt), wishes, served)
+        engine.serve_unreported(tokenizer.encode(prompt, how), wishes, served)
         for ids in _as_they_come(engine, served[0]):
             part = text.add([token for token in ids if token not in ids_that_end])
             if part:

@@ -5,13 +5,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from debubble.contract.installed import installed
+from solutions.common.host_integers import is_integer
 
 Messages = Sequence[Mapping[str, str]]
 """A conversation: [{"role": "user", "content": "Hello"}]"""
+Prompt = str | Messages | Sequence[int]
+"""A text, a conversation for the chat template, or ids."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """How a prompt becomes ids. Ids stay as they are."""
+
+    special_tokens: bool = True
+    """True if a text gets the tokenizer's special tokens, such as the one that begins it."""
+    chat_template_kwargs: Mapping[str, object] = field(default_factory=dict)
+    """Arguments of the chat template, such as {"enable_thinking": False} for Qwen3."""
+
+
+BY_DEFAULT = Encoding()
 
 
 class Tokenizer:
@@ -60,27 +77,35 @@ class Tokenizer:
         last = self._tokenizer.eos_token_id
         return [] if last is None else [int(last)]
 
-    def encode(self, prompt: str | Messages) -> list[int]:
-        """Returns the ids of a text as it is, or of messages by the chat template. Raises
-        ValueError for an empty prompt, for messages without a template, and for messages that the
+    def encode(self, prompt: Prompt, how: Encoding = BY_DEFAULT) -> list[int]:
+        """Returns the ids of a prompt: of a text as it is, of messages by the chat template. A text
+        that begins with the token which begins a text gets no second one. Raises ValueError for an
+        empty prompt, for messages without a template, and for messages or arguments that the
         template refuses."""
         if isinstance(prompt, str):
-            ids = self._tokenizer.encode(prompt)
+            ids = self._tokenizer.encode(prompt, add_special_tokens=how.special_tokens)
+            first = self._tokenizer.bos_token_id
+            if first is not None and list(ids[:2]) == [first, first]:
+                ids = ids[1:]
+        elif len(prompt) and is_integer(prompt[0]):
+            ids = cast("Sequence[int]", prompt)
         else:
-            ids = self._tokenizer.encode(self._templated(prompt), add_special_tokens=False)
-        if not ids:
+            text = self._templated(cast(Messages, prompt), how.chat_template_kwargs)
+            ids = self._tokenizer.encode(text, add_special_tokens=False)
+        if not len(ids):
             raise ValueError(f"the prompt {prompt!r} has no tokens: give it a word at least")
         return list(ids)
 
     def has_chat_template(self) -> bool:
         return bool(self._tokenizer.chat_template)
 
-    def _templated(self, messages: Messages) -> str:
+    def _templated(self, messages: Messages, arguments: Mapping[str, object]) -> str:
         if not self.has_chat_template():
             raise ValueError(f"{self.folder} has no chat template: give a text, not messages")
         try:
             return self._tokenizer.apply_chat_template(
-                [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+                [dict(message) for message in messages],
+                **{"tokenize": False, "add_generation_prompt": True, **arguments},
             )
         except Exception as error:
             reason = str(error).partition("\n")[0][:160]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+from weakref import finalize
+
+import numpy as np
 import torch
 
 from debubble.accelerator import Accelerator, current
@@ -11,17 +15,45 @@ MOST_BYTES = 256 << 30
 ALIGNMENT = 2 << 20
 """Bytes of the largest common page. One call ends and the next begins at a multiple of this, since
 no two calls may lock the same page."""
+MOST_WASTED = 1 << 16
+"""The most bytes that `pinned_blocks` lets PyTorch's rounding waste."""
 
 
 def pinned_blocks(num_blocks: int, row_bytes: int) -> torch.Tensor:
     """Allocates a tensor of zeros in pinned host memory, int8 [num_blocks, row_bytes].
 
-    On CUDA PyTorch rounds its bytes up to a power of two. That wastes memory for a large cache,
-    while `registered(torch.zeros(...))` wastes none. Raises RuntimeError if nothing can be pinned.
+    On CUDA PyTorch rounds its bytes up to a power of two, 6 GiB to 8. If that wastes more than 64
+    KiB, memory of the exact size is page-locked instead, until its last tensor is gone. Raises
+    RuntimeError if nothing can be pinned.
     """
-    if not current().pin_memory:
+    accelerator, nbytes = current(), num_blocks * row_bytes
+    if not accelerator.pin_memory:
         raise RuntimeError("host memory can't be pinned here, and KV blocks have to be")
-    return torch.zeros((num_blocks, row_bytes), dtype=torch.int8, pin_memory=True)
+    if (1 << max(nbytes - 1, 0).bit_length()) - nbytes <= MOST_WASTED:
+        return torch.zeros((num_blocks, row_bytes), dtype=torch.int8, pin_memory=True)
+    # Fresh pages are zero, and no other memory shares them.
+    pages = np.frombuffer(mmap.mmap(-1, nbytes), np.int8)
+    locked = _lock(accelerator, pages.ctypes.data, nbytes)
+    finalize(pages, _unlock, accelerator, locked).atexit = False
+    return torch.from_numpy(pages).view(num_blocks, row_bytes)
+
+
+def _lock(accelerator: Accelerator, address: int, nbytes: int) -> list[int]:
+    """Page-locks memory, and returns the addresses to unlock. Locks nothing if it raises."""
+    locked: list[int] = []
+    try:
+        for start, size in _parts(address, nbytes):
+            accelerator.register_host_memory(start, size)
+            locked.append(start)
+    except BaseException:
+        _unlock(accelerator, locked)
+        raise
+    return locked
+
+
+def _unlock(accelerator: Accelerator, locked: list[int]) -> None:
+    while locked:
+        accelerator.unregister_host_memory(locked.pop())
 
 
 class RegisteredMemory:
@@ -34,19 +66,11 @@ class RegisteredMemory:
     def __init__(self, tensor: torch.Tensor, accelerator: Accelerator) -> None:
         self.tensor = tensor
         self._accelerator = accelerator
-        self._locked: list[int] = []
-        try:
-            for address, nbytes in _parts(tensor.data_ptr(), tensor.nbytes):
-                accelerator.register_host_memory(address, nbytes)
-                self._locked.append(address)
-        except BaseException:
-            self.release()
-            raise
+        self._locked = _lock(accelerator, tensor.data_ptr(), tensor.nbytes)
 
     def release(self) -> None:
         """Unlocks the memory; does nothing if it is unlocked already."""
-        while self._locked:
-            self._accelerator.unregister_host_memory(self._locked.pop())
+        _unlock(self._accelerator, self._locked)
 
     def __enter__(self) -> torch.Tensor:
         return self.tensor
