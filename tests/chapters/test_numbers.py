@@ -58,6 +58,8 @@ REASONS = {
     ("05", "100,000"): "pieces, as upstream measured on an H100",
     ("05", "37"): "GB/s, as upstream measured on an H100",
     ("05", "154"): "percent more requests, as upstream measured on an H100",
+    ("05", "142"): "garbled answers, as vLLM #47291 measured",
+    ("05", "3,300"): "answers, as vLLM #47291 measured",
     ("05", "51,828"): "descriptors, as the report of a driver's crash says",
     ("07", "61"): "percent more tokens a second, as upstream measured on an H200",
     ("07", "37"): "variants of a kernel, as upstream's author counted",

@@ -172,6 +172,8 @@ def test_a_checkpoint_samples_as_its_generation_config_says(accelerator, tmp_pat
     own = {"temperature": 0.6, "top_k": 20, "top_p": 0.95}
     assert write_generation(path, do_sample=True, **own) == SamplingParams(**own)
     assert write_generation(path, do_sample=True) == SamplingParams(temperature=1.0)
+    assert write_generation(path, do_sample=True, temperature=0) == SamplingParams()
+    assert write_generation(path, do_sample=True, min_p=0) == SamplingParams(temperature=1.0)
     model = ServedModel(path, from_pretrained(path, max_model_len=32, max_num_seqs=1))
     assert model.sampling(max_tokens=3) == SamplingParams(temperature=1.0, max_tokens=3)
     with pytest.raises(ValueError, match=r"generation_config\.json: top_k is"):

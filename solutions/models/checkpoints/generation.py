@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from solutions.engine.requests.request import SamplingParams
 
@@ -20,9 +21,11 @@ def sampling_of(folder: Path) -> SamplingParams:
     if not (folder / FILE).exists():
         return SamplingParams()
     fields = Fields.of_file(folder / FILE)
-    given = {name: fields.number(name) for name in NUMBERS if fields.has(name)}
-    penalty = given.get("repetition_penalty", 1.0)
-    if not fields.flag("do_sample", False):
-        return SamplingParams(repetition_penalty=penalty)
+    set_to_0 = {name for name in ("temperature", "min_p") if fields.values.get(name) == 0}
+    given: dict[str, Any] = {
+        name: fields.number(name) for name in NUMBERS if fields.has(name) and name not in set_to_0
+    }
+    if not fields.flag("do_sample", False) or "temperature" in set_to_0:
+        return SamplingParams(repetition_penalty=given.get("repetition_penalty", 1.0))
     top_k = fields.count("top_k", 0, least=0)
     return SamplingParams(**{"temperature": 1.0} | given, top_k=top_k or None)
