@@ -78,6 +78,8 @@ def under(accelerator):
             setting = Setting.of(small(*pattern, **CONDITIONS[condition]), accelerator)
             asked = mixed_requests(setting.config.model, 6, seed=3)
             asked.append(setting.asked(33, max_tokens=5))
+            if condition == "a full pool":
+                asked += [setting.asked(15, seed, max_tokens=24) for seed in (1, 2, 3)]
             made[condition] = setting, asked, setting.answers(asked)
         return made[condition]
 
@@ -86,7 +88,7 @@ def under(accelerator):
 
 @pytest.mark.deep(48)
 @pytest.mark.parametrize(
-    "condition, optimizations", product(CONDITIONS, Optimizations.combinations()), ids=str
+    "condition, optimizations", [*product(CONDITIONS, Optimizations.combinations())], ids=str
 )
 def test_every_combination_answers_under_each_condition(
     under, monkeypatch, condition, optimizations
