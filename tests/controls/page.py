@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .running import Seen
@@ -29,6 +30,9 @@ the report fails.
 | report | fault | code | test |
 |---|---|---|---|
 """
+LINE_NUMBER = re.compile("(?<=[.]py):[0-9]+")
+STRAY = ("illegal memory access", "outside the memory")
+"""Words of sim's errors about a kernel that touches memory outside of its arguments."""
 
 
 def page_of(results: Sequence[tuple[Control, Seen]]) -> str:
@@ -39,10 +43,14 @@ def page_of(results: Sequence[tuple[Control, Seen]]) -> str:
 
 
 def row_of(control: Control, seen: Seen) -> str:
-    """Returns the row of a guard: the two lines of a race, or that values are wrong."""
-    shown = "wrong values"
+    """Returns the row of a guard: sim's sentence about a race, with the buffer and both lines, or
+    else that memory is touched outside of its tensor, or that values are wrong."""
+    shown = "values are wrong"
     if seen.race:
-        shown = f"a race: `{_cell(seen.race.first)}` and `{_cell(seen.race.second)}`"
+        # Without the numbers of lines, which change with every edit.
+        shown = f"`{_cell(LINE_NUMBER.sub('', seen.race))}`"
+    elif any(words in seen.error for words in STRAY):
+        shown = "memory outside of a tensor is touched"
     code = f"`{control.file}`: `{_cell(control.left_out)}`"
     return f"| {control.kind}: {control.name} | {code} | {shown} | `{_test(control)}` |"
 
@@ -56,7 +64,7 @@ def fault_row(control: Control) -> str:
 
 def _test(control: Control) -> str:
     file, _, name = control.test.partition("::")
-    return f"{file}::{name.partition('[')[0]}"
+    return f"{file}::{name.partition('[')[0]}" if name else file
 
 
 def _cell(code: str) -> str:

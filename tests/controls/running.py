@@ -23,21 +23,14 @@ SECONDS = 240
 """The longest time that a control may take."""
 
 
-class Race(NamedTuple):
-    """A race as sim proved it, without the numbers of lines, which change with every edit."""
-
-    message: str
-    first: str
-    second: str
-
-
 class Seen(NamedTuple):
     """The result of a control's test on the changed module."""
 
     failed: bool
     error: str
     """The first line of the error; "" if the test passed."""
-    race: Race | None
+    race: str
+    """Sim's sentence about the race that it has proved, "" for none."""
 
 
 class ChangedModule(MetaPathFinder, Loader):
@@ -62,7 +55,7 @@ class Watching:
     """A pytest plugin that keeps the first failure, and the last races that sim has proved."""
 
     def __init__(self) -> None:
-        self.error, self.race = "", None
+        self.error = self.race = ""
 
     def pytest_collection_finish(self) -> None:
         from debubble.sim.clock.device import SimDevice
@@ -72,8 +65,7 @@ class Watching:
         def noted(device: Any) -> Any:
             hazards = stop(device)
             if hazards and not self.error:
-                first = hazards[0]
-                self.race = Race(first.message, *map(_quoted, (first.first, first.second)))
+                self.race = hazards[0].message
             return hazards
 
         SimDevice.stop_recording = noted
@@ -81,13 +73,6 @@ class Watching:
     def pytest_exception_interact(self, call: pytest.CallInfo[Any]) -> None:
         if call.excinfo and not self.error:
             self.error = call.excinfo.exconly().splitlines()[0]
-
-
-def _quoted(line: Any) -> str:
-    if line is None:
-        return ""
-    file = os.path.relpath(line.file, ROOT)
-    return f"{file}: {(line.code or linecache.getline(line.file, line.line)).strip()}"
 
 
 def run_all(controls: Iterable[Control]) -> Iterator[Seen]:
@@ -101,7 +86,7 @@ def run_all(controls: Iterable[Control]) -> Iterator[Seen]:
         process = multiprocessing.get_context("fork").Process(target=_run, args=(control, sender))
         process.start()
         sender.close()
-        yield receiver.recv() if receiver.poll(SECONDS) else Seen(False, "it takes too long", None)
+        yield receiver.recv() if receiver.poll(SECONDS) else Seen(False, "it takes too long", "")
         process.kill()
         process.join()
 
@@ -123,6 +108,6 @@ def _run(control: Control, sender: Connection) -> None:
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         status = pytest.main([control.test, *options], plugins=[watching])
     if control.module not in sys.modules or status not in (0, 1):
-        sender.send(Seen(False, f"pytest ended with {status} and used no changed module", None))
+        sender.send(Seen(False, f"pytest ended with {status} and used no changed module", ""))
         return
     sender.send(Seen(status == 1, watching.error, watching.race))

@@ -145,6 +145,7 @@ def test_trap_5_tokens_that_fill_a_captured_size_belong_to_a_request_that_there_
 
 
 def test_trap_6_groups_without_tokens_list_nothing(accelerator):
+    """A smaller step after a larger one reads none of its plan (FlashInfer #5176)."""
     buffers = built(accelerator, Batch.shuffled([(40, 70)]))
     used_groups_alone = buffers.kv_num_blocks.clone()
     built(accelerator, Batch.of([(2, 20, [3, 4])], num_tokens=40), buffers=buffers)

@@ -92,8 +92,7 @@ def test_replays_of_several_groups_of_tokens(accelerator):
 
 def test_replays_where_each_token_is_alone(accelerator):
     """10 replays are right if every token is a group of its own, for prefills and decodes, some
-    with fewer tokens than the graph, and smaller after larger in one workspace (FlashInfer
-    #5176)."""
+    with fewer tokens than the graph."""
     limits = replace(WIDE_LIMITS, q_block=ALONE)
     served = Served(accelerator, limits=limits, kinds=BOTH_TYPES, seed=2)
     expect_right_replays(accelerator, served, replays=10)

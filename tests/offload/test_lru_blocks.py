@@ -154,6 +154,15 @@ def test_a_block_is_found_once_its_store_is_complete():
     assert manager.lookup(["a"]) == 1
 
 
+def test_a_block_that_is_being_loaded_is_not_evicted():
+    manager = LRUBlockManager(2)
+    stored(manager, "a")
+    manager.prepare_load(["a"])
+    assert manager.prepare_store(["b", "c"]) is None
+    manager.complete_load(["a"])
+    assert manager.prepare_store(["b", "c"]).evicted == ["a"]
+
+
 def test_what_is_there_or_on_its_way_is_not_stored_again():
     manager = LRUBlockManager(4)
     stored(manager, "a")
