@@ -18,7 +18,7 @@ class Control:
     """A change of one module that a test must notice."""
 
     name: str
-    """What the code no longer does: "the ring does not wait for its slot"."""
+    """The guard that is left out, as a claim: "the ring waits for its slot"."""
     file: str
     """The changed file, from the root of the checkout."""
     test: str

@@ -128,7 +128,7 @@ OTHERS = {
     "wishes": changed(0),
     "block_table": lambda table: table[::-1],
 }
-"""For each array of a step's upload, a change of its numbers that stays within bounds."""
+"""A change of each array of a step's upload that stays within bounds."""
 
 
 @pytest.mark.deep

@@ -154,7 +154,7 @@ def test_a_prompt_may_be_ids_and_a_text_begins_once(model, monkeypatch):
 
 
 def test_arguments_of_the_chat_template_reach_it(tmp_path, folder, capsys):
-    """With the template of a checkpoint of Qwen3's kind, thoughts are switched on and off."""
+    """The template of a checkpoint of Qwen3's kind switches thoughts on and off."""
     path = PlainFolder.of(tmp_path / "thinks").write()
     write_words(path, WORDS, THINKS)
     messages = [{"role": "user", "content": "w5"}]

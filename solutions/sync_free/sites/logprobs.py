@@ -35,7 +35,7 @@ class LogprobsOfSteps:
 
     def __init__(self) -> None:
         self._uploaded: tuple[object, DeviceArrays] = None, {}
-        """What was requested last, and its arrays on the device."""
+        """The last request, and its arrays on the device."""
 
     def __call__(
         self, logits: torch.Tensor, requested: Mapping[int, Sequence[int]], sampled: torch.Tensor
