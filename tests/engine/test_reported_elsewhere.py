@@ -134,7 +134,7 @@ OTHERS = {
 @pytest.mark.deep
 @pytest.mark.sim
 def test_each_array_that_is_uploaded_is_read(accelerator, hybrid):
-    """Other numbers in any array give another result, so none is uploaded for nobody
+    """Other numbers in any array give another result, so each upload is read
     (vllm-ascend #16887)."""
     asked = [
         replace(each, sampling=replace(each.sampling, temperature=1.0, seed=7))
