@@ -108,8 +108,8 @@ test-deep: install-test
 # A real hub with twelve learners, as root and with Node.js, in a folder that learners can reach: of its
 # 2.5 GB the environment stays for the next time.
 test-hub: install-test
-	DEBUBBLE_TEST_HUB="$${DEBUBBLE_TEST_HUB:-/srv/debubble-test}" $(IN) python -m pytest tests/hub/test_classroom.py tests/hub/test_attacks.py \
-	    --deep --device sim -s
+	DEBUBBLE_TEST_HUB="$${DEBUBBLE_TEST_HUB:-/srv/debubble-test}" $(IN) python -m pytest tests/hub/test_parts.py \
+	    tests/hub/test_classroom.py tests/hub/test_sessions.py tests/hub/test_attacks.py --deep --device sim -s
 
 release-check: install-test
 	@$(IN) python -m tests.validation --check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -46,6 +47,25 @@ def why_not() -> str:
     return ""
 
 
+def listening() -> list[tuple[int, str]]:
+    """Returns (port, socket's number) of each TCP socket of this host that listens."""
+    lines = [
+        line.split()
+        for kind in ("tcp", "tcp6")
+        for line in Path("/proc/net", kind).read_text().splitlines()[1:]
+    ]
+    return [(int(line[1].rpartition(":")[2], 16), line[9]) for line in lines if line[3] == "0A"]
+
+
+def sockets_of(process: int) -> set[str]:
+    """Returns the numbers of a process's open sockets."""
+    links = []
+    for path in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            links.append(os.readlink(path))
+    return {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
+
+
 class Classroom:
     """A run of `make hub` for learners learner1, learner2, ... on its own port."""
 
@@ -59,6 +79,25 @@ class Classroom:
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
+        """Starts the hub, and returns once its login page is there."""
+        process = self._launch()
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            assert process.poll() is None, self.log.read_text()[-3000:]
+            try:
+                if requests.get(f"{self.address}/hub/login", timeout=5).ok:
+                    return
+            except requests.RequestException:
+                pass
+            time.sleep(0.5)
+        raise AssertionError(f"no hub in time: {self.log.read_text()[-3000:]}")
+
+    def refusal(self) -> str:
+        """Starts a hub that must refuse to run, and returns the end of its log."""
+        assert self._launch().wait(PATIENCE) != 0
+        return self.log.read_text()[-1000:]
+
+    def _launch(self) -> subprocess.Popen:
         around = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
         around |= {
             "HUB": str(self.folder),
@@ -76,16 +115,7 @@ class Classroom:
                 stderr=log,
                 start_new_session=True,
             )
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            assert self.process.poll() is None, self.log.read_text()[-3000:]
-            try:
-                if requests.get(f"{self.address}/hub/login", timeout=5).ok:
-                    return
-            except requests.RequestException:
-                pass
-            time.sleep(0.5)
-        raise AssertionError(f"no hub in time: {self.log.read_text()[-3000:]}")
+        return self.process
 
     def kill_hub(self) -> None:
         """Kills the processes of the hub and its services without any clean-up, as a crash does.

@@ -35,6 +35,7 @@ def clear(room: Classroom) -> None:
     room.end()
     for name in ("workspaces", "state", "scripts"):
         shutil.rmtree(room.folder / name, ignore_errors=True)
+    room.log.unlink(missing_ok=True)  # The tests read it.
 
 
 @pytest.fixture(scope="session")

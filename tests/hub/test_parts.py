@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -309,6 +310,37 @@ def test_a_full_disk_is_one_sentence_and_no_half_workspace(ours, tmp_path):
         assert not (ada.checkout / "Makefile").exists()
     finally:
         subprocess.run(["umount", str(ours.workspaces)], check=True)
+
+
+LISTENS = """
+import signal, socket, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN if len(sys.argv) > 2 else signal.SIG_DFL)
+hub = socket.socket(socket.AF_UNIX)
+hub.bind(sys.argv[1])
+hub.listen()
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ignores", "ended"), [([], signal.SIGTERM), (["ignores"], signal.SIGKILL)]
+)
+def test_the_end_ends_a_hub_that_still_runs_in_another_terminal(ours, monkeypatch, ignores, ended):
+    main = pytest.importorskip("workshop.hub.__main__")
+    ours.runtime.mkdir()
+    ours.state.mkdir()
+    monkeypatch.setattr(main, "HUB_SECONDS", 1.0)
+    hub = subprocess.Popen([sys.executable, "-c", LISTENS, str(ours.hub_socket), *ignores])
+    try:
+        until = time.monotonic() + 30
+        while not main.is_answered(ours.hub_socket):
+            assert time.monotonic() < until and hub.poll() is None
+            time.sleep(0.05)
+        main.end(ours)
+        assert hub.wait(10) == -ended
+        main.refuse_beside_another(ours)
+    finally:
+        hub.kill()
 
 
 def test_the_end_leaves_nothing_of_a_learner_to_whoever_gets_their_number_next(

@@ -52,6 +52,15 @@ def test_who_chose_a_password_is_nobody_elses_to_be(known):
     assert known.forget("ada") and not known.has_own("ada")
 
 
+def test_a_learner_is_named_on_the_board_if_they_agreed(known):
+    assert known.choose("ada", "my own word", agrees=True)
+    assert known.choose("grace", "my own word")
+    assert known.named() == {"ada"}
+    known.forget("ada")
+    assert known.choose("ada", "another word")
+    assert known.named() == set(), "they may choose again with a new password"
+
+
 def test_a_whole_class_chooses_at_once(known):
     names = [f"learner{n}" for n in range(60)]
     with ThreadPoolExecutor(20) as several:

@@ -11,6 +11,8 @@ import pytest
 from debubble.commands.board import safe_file
 from debubble.commands.board.group import MOST_QUESTIONS, Group, Member, key_of
 from debubble.commands.board.learner import plain
+from debubble.commands.board.questions import answers
+from debubble.commands.board.server import Board
 from debubble.exercises.kata_files.catalogue import Catalogue
 from tests.instructions import instructions_of
 
@@ -76,6 +78,21 @@ def test_nobody_is_named_who_did_not_ask_for_it(tmp_path):
     assert "ada" not in told and "edsger" not in told
 
 
+def test_who_agreed_at_the_login_is_named_until_they_choose_otherwise(tmp_path):
+    path = write(tmp_path, "ada", event("begun", kata=FIRST))
+    group = Group(tmp_path, KATAS)
+    group.members = lambda: [Member("ada", tmp_path / "ada", agreed=agreed)]
+    who = lambda: (group.look(), group.shown({}, teaches=False)["learners"][0]["who"])[1]
+    agreed = ""
+    assert who() == "learner 1"
+    agreed = "ada"  # The file is the same, and the learner has agreed since.
+    assert who() == "ada"
+    for name, shown_as in (("Countess", "Countess"), ("", "learner 1")):
+        with path.open("a") as file:
+            file.write(event("board", name=name) + "\n")
+        assert who() == shown_as
+
+
 def test_a_learner_chooses_their_name_on_the_command_line(tmp_path, monkeypatch):
     from debubble.commands.learning.progress import show_on_board
 
@@ -85,6 +102,41 @@ def test_a_learner_chooses_their_name_on_the_command_line(tmp_path, monkeypatch)
     assert shown(tmp_path)["learners"][0]["who"] == "Ada"
     show_on_board("")
     assert shown(tmp_path)["learners"][0]["who"] == "learner 1"
+
+
+def test_a_kata_over_whose_minutes_most_learners_are_comes_first(tmp_path):
+    planned = KATAS[0].minutes
+    for n in range(3):
+        write(tmp_path, f"late{n}", event("begun", planned + 1 + n, kata=FIRST))
+    for n in range(5):
+        write(tmp_path, f"busy{n}", event("begun", 1, kata=SECOND))
+    stops = shown(tmp_path)["stops"]
+    assert [(one["kata"], one["over"], one["at"]) for one in stops] == [
+        (FIRST, 3, 3),
+        (SECOND, 0, 5),
+    ]
+    assert stops[0]["minutes"] == planned
+
+
+@pytest.mark.parametrize("teaches", [True, False])
+def test_the_chapters_answer_is_for_the_teacher_until_it_is_revealed(tmp_path, teaches):
+    write(tmp_path, "ada", event("prediction", chapter="02", cell=QUESTION, value="8"))
+    group = Group(tmp_path, KATAS)
+    group.look()
+    known = {key_of("02", QUESTION): "9 waits. One for each line."}
+    (one,) = group.shown({}, teaches=teaches, known=known)["predictions"]
+    assert one["known"] == ("9 waits. One for each line." if teaches else "")
+    assert one["answer"] == ""
+
+
+def test_each_question_of_the_chapters_has_an_answer_that_the_board_knows(tmp_path):
+    known = answers(ROOT)
+    assert len(known) >= 38
+    assert known["01", "Which number does step 1 find on the GPU?"].startswith("3. A copy reads")
+    long = max(known, key=lambda question: len(question[1]))
+    write(tmp_path, "ada", event("prediction", chapter=long[0], cell=long[1], value="8"))
+    (row,) = Board(Group(tmp_path, KATAS), answers=known).data(teaches=True)["predictions"]
+    assert row["known"] == known[long] and row["question"] == long[1], "no text is cut"
 
 
 def test_predictions_are_a_histogram_that_learners_see_once_it_is_revealed(tmp_path):

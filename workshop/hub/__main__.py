@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -21,6 +24,7 @@ from .settings import CHECKOUT, Settings, dropped_by_sudo, settings
 from .workspaces import Learner, Workspaces, end_processes_of, end_servers_of
 
 TRIES = 6
+HUB_SECONDS = 20.0
 LOCAL = ("127.0.0.1", "::1", "localhost")
 LEARNER_GB = 1.0
 """The most gigabytes, as measured, for a learner who runs a chapter and a kata on sim."""
@@ -77,8 +81,10 @@ def forget(ours: Settings, names: list[str]) -> None:
 
 
 def end(ours: Settings) -> None:
-    """Ends the workshop (`make hub-end`): all processes of the learners, then the proxy, whose port
-    a learner could take otherwise. Their workspaces stay."""
+    """Ends the workshop (`make hub-end`): the hub if it still runs in another terminal, all
+    processes of the learners, then the proxy, whose port a learner could take otherwise. Their
+    workspaces stay."""
+    end_hub(ours)
     known = Workspaces(ours).everybody()
     ended = sum(
         (end_servers_of if ours.host_users else end_processes_of)(learner.uid) for learner in known
@@ -89,6 +95,30 @@ def end(ours: Settings) -> None:
         Cgroups().remove(learner.name)
     proxy.stop(ours)
     print(f"The workshop has ended, and with it {ended} processes of {len(known)} learners.")
+
+
+def end_hub(ours: Settings) -> None:
+    """Ends the hub that listens on the hub's socket, if it is this user's: it may clean up for
+    HUB_SECONDS, and is killed then."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        if probe.connect_ex(str(ours.hub_socket)):
+            return
+        number, uid = listener_of(probe)
+    if uid != os.geteuid():
+        return
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, sig)
+        until = time.monotonic() + HUB_SECONDS
+        while is_answered(ours.hub_socket) and time.monotonic() < until:
+            time.sleep(0.1)
+
+
+def listener_of(connection: socket.socket) -> tuple[int, int]:
+    """Returns the numbers of the process and of the user at the other end of a Unix socket."""
+    about = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    number, uid, _ = struct.unpack("3i", about)
+    return number, uid
 
 
 def asked_password() -> str:

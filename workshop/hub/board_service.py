@@ -11,9 +11,11 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 
 from debubble.commands.board.group import Group, Member
+from debubble.commands.board.questions import answers
 from debubble.commands.board.server import Board, Handler, application
 from debubble.exercises.kata_files.catalogue import Catalogue
 
+from .passwords import Passwords
 from .settings import CHECKOUT, Settings, settings
 from .workspaces import Workspaces
 
@@ -36,16 +38,20 @@ class LearnersOfTheHub(Group):
 
     def __init__(self, ours: Settings) -> None:
         super().__init__(ours.workspaces, Catalogue(CHECKOUT).katas)
-        self.workspaces = Workspaces(ours)
+        self.workspaces, self.passwords = Workspaces(ours), Passwords(ours.state)
 
     def members(self) -> list[Member]:
-        return [Member(one.name, one.home, (), one.uid) for one in self.workspaces.learners()]
+        named = self.passwords.named()
+        return [
+            Member(one.name, one.home, (), one.uid, one.name if one.name in named else "")
+            for one in self.workspaces.learners()
+        ]
 
 
 async def serve(ours: Settings) -> None:
     os.environ["DEBUBBLE_GPU_QUEUE"] = str(ours.gpu_queue)
     prefix = os.environ["JUPYTERHUB_SERVICE_PREFIX"]
-    board = Board(LearnersOfTheHub(ours), ours.state / "revealed.json")
+    board = Board(LearnersOfTheHub(ours), ours.state / "revealed.json", answers(CHECKOUT))
     app = application(
         board, OfTheHub, prefix, more=[(f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
     )

@@ -35,6 +35,8 @@ FORM = """
   <label for="own_input">First visit: choose your own password, at least LEAST letters</label>
   <input id="own_input" class="form-control" name="own" type="password"
          autocomplete="new-password" />
+  <label class="mt-2"><input name="named" type="checkbox" /> Show my name on the group's board,
+    which all learners see. Otherwise it shows a number.</label>
   <button class="btn btn-jupyter form-control mt-3">Log in</button>
 </form>
 """.replace("LEAST", str(LEAST_LETTERS))
@@ -102,7 +104,11 @@ class ClassAuthenticator(Authenticator):
         await asyncio.sleep(wait)
         # Hashing takes 50 ms, in which the hub keeps serving other requests.
         said = await asyncio.to_thread(
-            self._check, name, data.get("password", ""), data.get("own", "")
+            self._check,
+            name,
+            data.get("password", ""),
+            data.get("own", ""),
+            agrees=bool(data.get("named")),
         )
         if said is None:
             wait = self.patience.wait_for(known, who)
@@ -118,7 +124,7 @@ class ClassAuthenticator(Authenticator):
         )
         return name
 
-    def _check(self, name: str, password: str, own: str) -> str | None:
+    def _check(self, name: str, password: str, own: str, *, agrees: bool = False) -> str | None:
         """Returns "" if the learner may log in, None if not, or a sentence with what they have to
         do first."""
         passwords = Passwords(Path(self.state))
@@ -133,4 +139,4 @@ class ClassAuthenticator(Authenticator):
                 f"Choose a password of your own, {LEAST_LETTERS} letters or more and not the class "
                 "password, and write it into the last field."
             )
-        return "" if passwords.choose(name, own) else None
+        return "" if passwords.choose(name, own, agrees=agrees) else None

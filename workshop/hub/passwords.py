@@ -18,6 +18,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from .refusal import Refusal
 
@@ -66,17 +67,25 @@ class Passwords:
     def is_class(self, password: str) -> bool:
         return _fits(password, self._read()["shared"].get("class", ""))
 
-    def choose(self, name: str, password: str) -> bool:
-        """Stores a learner's own password. Returns False if they have one already: a whole class
-        chooses at once, each in a thread."""
+    def choose(self, name: str, password: str, *, agrees: bool = False) -> bool:
+        """Stores a learner's own password, and if the learner `agrees` to be named on the board.
+        Returns False if they have a password already: a whole class chooses at once, each in a
+        thread."""
         hashed = _hashed(password)
         with self._alone():
             known = self._read()
             if name in known["own"]:
                 return False
             known["own"][name] = hashed
-            self._write(known)
+            named = (
+                {*known.get("named", ()), name} if agrees else {*known.get("named", ())} - {name}
+            )
+            self._write({**known, "named": sorted(named)})
             return True
+
+    def named(self) -> set[str]:
+        """Returns the learners who agreed to be named on the board."""
+        return {*self._read().get("named", ())}
 
     def forget(self, name: str) -> bool:
         """Removes a learner's password, so that they choose again with the class password. Returns
@@ -95,7 +104,7 @@ class Passwords:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _read(self) -> dict[str, dict[str, str]]:
+    def _read(self) -> dict[str, Any]:
         try:
             return json.loads(self.file.read_text())
         except FileNotFoundError:

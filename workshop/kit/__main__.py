@@ -2,7 +2,7 @@
 
     build/kit/slides/NN_….html   a chapter as slides, without files from the network
     build/kit/mistakes.md        what learners write in each kata, and what they are told
-    build/kit/questions.md       each prediction, where it stands, and what to say around it
+    build/kit/questions.md       each prediction: where it stands, its answer and the reason
     build/kit/certificate.html, feedback.html   to print, or to fill in
 
 They are made again at each call, so that the slides match the chapters.
@@ -14,6 +14,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from debubble.commands.board.questions import STORED
 from debubble.exercises.kata_files.catalogue import Catalogue
 
 from .mistakes import mistakes
@@ -27,7 +28,7 @@ PAPERS = Path(__file__).with_name("papers")
 def main(folder: Path) -> None:
     (folder / "slides").mkdir(parents=True, exist_ok=True)
     (folder / "mistakes.md").write_text(mistakes(Catalogue(ROOT).katas), encoding="utf-8")
-    chapters = sorted((ROOT / "chapters").glob("*.ipynb"))
+    chapters = sorted((ROOT / STORED).glob("*.ipynb"))
     (folder / "questions.md").write_text(questions(chapters), encoding="utf-8")
     for paper in PAPERS.glob("*.html"):
         shutil.copy(paper, folder)

@@ -1,13 +1,15 @@
-"""The questions that chapters ask before they answer them, in the order of a class."""
+"""The questions that chapters ask before they answer them, with their answers, for a teacher."""
 
 from __future__ import annotations
 
 import ast
-import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from debubble.commands.board.questions import Cell, Question, cells_of, questions_of, shown_name
+
+from .cells import SLIDE, before, paragraphs, printed, sections, source_of
 
 INTRODUCTION = """# Questions
 
@@ -16,48 +18,94 @@ nothing about the answer. Everybody commits, you too. Ask two who differ why. **
 the histogram on the board, and ask those who were right how they knew; then find in the timeline
 what the answer rests on. A question that all of you answered right needs no discussion.
 """
+HEAD = "| cell | section | question | answer | because |\n| --- | --- | --- | --- | --- |"
+SHOWN = "the next picture shows it"
+MOST_LINES = 14
+"""The most lines of code or output on a question's slide."""
 
 
 @dataclass(frozen=True)
-class Question:
-    cell: int
-    """The number of the cell, as JupyterLab counts them, from 1."""
+class Asked:
+    """A question with what a class needs to see before it answers."""
+
+    question: Question
     section: str
-    text: str
+    about: str
+    """The paragraph above the question."""
+    shown: str
+    """The text that was printed for the question, or else its code; "" if neither is short."""
+    is_left_out: bool
 
 
 def questions(chapters: Sequence[Path]) -> str:
     lines = [INTRODUCTION]
     for path in chapters:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
-        lines.append(f"## {title}\n\n| cell | section | question |\n| --- | --- | --- |")
-        lines += [f"| {one.cell} | {one.section} | {one.text} |" for one in questions_of(cells)]
+        cells = cells_of(path)
+        lines += [f"## {source_of(cells[0]).splitlines()[0].lstrip('# ')}\n", HEAD]
+        lines += [_row(asked) for asked in asked_in(cells)]
         lines.append("")
     return "\n".join(lines)
 
 
-def questions_of(cells: Sequence[dict]) -> Iterator[Question]:
-    section = ""
-    for number, cell in enumerate(cells, start=1):
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "markdown":
-            headings = re.findall(r"^#+ (.+)$", source, re.MULTILINE)
-            section = headings[-1] if headings else section
-        elif "predict" in source:
-            for text in _asked(source):
-                yield Question(number, section, text.replace("|", "\\|"))
+def asked_in(cells: Sequence[Cell]) -> list[Asked]:
+    headings = sections(cells)
+    return [
+        Asked(
+            question,
+            headings[question.number - 1],
+            _about(cells, question.number - 1),
+            _shown(cells, question.number - 1),
+            cells[question.number - 1]["metadata"].get(SLIDE) is False,
+        )
+        for question in questions_of(cells)
+    ]
 
 
-def _asked(source: str) -> Iterator[str]:
-    """Yields the text of each question that a cell's source asks: the first argument of each call
-    of `predict` and similar functions. A cell with a magic has none."""
+def _row(asked: Asked) -> str:
+    question = asked.question
+    text = question.text
+    if question.choices:
+        text += " " + " / ".join(f"`{choice}`" for choice in question.choices)
+    texts = (asked.section, text, question.answer or SHOWN, question.because)
+    return f"| {question.number} | {' | '.join(map(_cell, texts))} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _about(cells: Sequence[Cell], at: int) -> str:
+    above = [cell for cell in before(cells, at) if cell["cell_type"] == "markdown"]
+    found = paragraphs(above[0]) if above else []
+    return found[-1] if found else ""
+
+
+def _shown(cells: Sequence[Cell], at: int) -> str:
+    """Returns what the question's own cell prints; else its code without the question, if it
+    defines something that is no helper with a docstring; else what a cell above it prints."""
+    own = printed(cells[at])
+    code = _without_question(source_of(cells[at]))
+    above = [printed(cell) for cell in before(cells, at) if cell["cell_type"] == "code"]
+    is_asked_about = "def " in code and '"""' not in code
+    for text in (own, code if is_asked_about else "", *above):
+        if 0 < len(text.splitlines()) <= MOST_LINES:
+            return text
+    return ""
+
+
+def _without_question(source: str) -> str:
+    """Returns a cell's code without its question, and without the name that shows it."""
     try:
-        tree = ast.parse(source)
+        body = ast.parse(source).body
     except SyntaxError:
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            first = node.args[0] if node.args else None
-            if node.func.id.startswith("predict") and isinstance(first, ast.Constant):
-                yield str(first.value)
+        return ""
+    name = shown_name(source)
+    last = next((one for one in body if _assigns(one, name)), None)
+    lines = source.splitlines()
+    return "\n".join(lines[: last.lineno - 1]).rstrip() if last else ""
+
+
+def _assigns(statement: ast.stmt, name: str) -> bool:
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == name for target in statement.targets
+    )

@@ -19,6 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LEAST_MEMORY_GB, LEAST_DISK_GB = 4.0, 1.0
 SLOW_SECONDS = 90
+PORTS = 50
+"""The number of ports that JupyterLab tries."""
+PATIENCE = 5.0
+"""The seconds in which a connection within this machine must bring an answer."""
 KATA = "katas/first_steps/test_keep_it_on_the_device.py"
 
 
@@ -59,14 +63,30 @@ def writable() -> str:
 
 
 def port() -> str:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", 0))
-        except OSError as error:
-            return (
-                f"no port can be opened on 127.0.0.1 ({error.strerror}): is a firewall in the way?"
-            )
-    return ""
+    """Tries the ports that JupyterLab would try: one must be free, and answer a connection."""
+    first, reason = int(os.environ.get("PORT") or 8888), "no such port"
+    for number in range(first, min(first + PORTS, 65_536)):
+        reason = _why_no_answer(number)
+        if not reason:
+            return ""
+    return (
+        f"no port from {first} on answers at 127.0.0.1 ({reason}): name another by PORT=..., or "
+        "allow connections to 127.0.0.1 in the firewall"
+    )
+
+
+def _why_no_answer(number: int) -> str:
+    """Returns why a connection to this port of this machine brings nothing; "" if it works."""
+    try:
+        with socket.create_server(("127.0.0.1", number)) as server:
+            server.settimeout(PATIENCE)
+            with socket.create_connection(("127.0.0.1", number), timeout=PATIENCE) as client:
+                other, _ = server.accept()
+                with other:
+                    other.sendall(b"debubble")
+                    return "" if client.recv(8) else "the connection was closed"
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def kata() -> str:

@@ -1,77 +1,112 @@
 """A chapter as slides: one file that needs no network, with the arrow keys to go on.
 
-A heading begins a slide, and so does a cell of code with its output: the text beside it is for the
-speaker. Pictures are those stored in the notebook; live views are shown in JupyterLab.
+Pictures are the live views of the chapter, drawn in the browser's light or dark theme; on paper
+they are the stored pictures.
 """
 
 from __future__ import annotations
 
 import html
-import json
 import re
-from collections.abc import Iterator
+from functools import singledispatch
 from pathlib import Path
 
 import mistune
 
-PAGE = Path(__file__).with_name("slides.html")
-LONGEST_OUTPUT = 24
-"""The most lines of an output; more do not fit on a slide."""
-LONGEST_CODE = 26
+from debubble.commands.board.questions import cells_of
+from debubble.views.javascript import one_module
+from scripts.site.files import WIDGETS, as_value
 
+from .deck import Lines, Slide, TakeHome, Title, deck
+from .pictures import Picture
+from .questions import SHOWN, Asked
 
-def slides(chapter: Path) -> str:
-    cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
-    title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
-    made = "\n".join(f"<section>{slide}</section>" for slide in _slides(cells))
-    page = PAGE.read_text(encoding="utf-8")
-    return page.replace("TITLE", html.escape(title)).replace("SLIDES", made)
-
-
-def _slides(cells: list[dict]) -> Iterator[str]:
-    """Yields the HTML of each slide. Text goes onto the slide of the code below it, until a heading
-    begins another slide."""
-    words: list[str] = []
-    for cell in cells:
-        source = "".join(cell["source"]).strip()
-        if not source:
-            continue
-        if cell["cell_type"] == "markdown":
-            if source.startswith("#") and words:
-                yield "".join(words)
-                words = []
-            words.append(str(_markdown(source)))
-        else:
-            yield "".join([*words, _code(source), *_outputs(cell)])
-            words = []
-    if words:
-        yield "".join(words)
-
-
-def _markdown(source: str) -> str:
-    """Returns markdown as HTML. Tags in a cell are shown as text."""
-    return str(mistune.html(source)) if "<" not in source else str(_ESCAPING(source))
-
-
+LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+HERE = Path(__file__).parent
 _ESCAPING = mistune.create_markdown(escape=True, plugins=["table", "strikethrough"])
 
 
-def _code(source: str) -> str:
-    lines = source.splitlines()
-    cut = [*lines[:LONGEST_CODE], "…"] if len(lines) > LONGEST_CODE else lines
-    return f"<pre><code>{html.escape(chr(10).join(cut))}</code></pre>"
+def slides(chapter: Path) -> str:
+    """Returns the page with the slides of a chapter that was stored with its outputs."""
+    chosen = deck(cells_of(chapter))
+    made = "\n".join(f"<section>{as_html(slide)}</section>" for slide in chosen)
+    title = next(slide.title for slide in chosen if isinstance(slide, Title))
+    page = (HERE / "slides.html").read_text(encoding="utf-8")
+    for mark, text in (("TITLE", html.escape(title)), ("SCRIPT", script()), ("SLIDES", made)):
+        page = page.replace(f"<!-- {mark} -->", text)
+    return page
 
 
-def _outputs(cell: dict) -> Iterator[str]:
-    for output in cell.get("outputs", []):
-        data = output.get("data", {})
-        if "image/png" in data:
-            words = re.sub(r"\s+", " ", "".join(data.get("text/plain", "a picture")))[:300]
-            picture = "".join(data["image/png"]).replace("\n", "")
-            yield f'<img alt="{html.escape(words)}" src="data:image/png;base64,{picture}">'
-        else:
-            text = "".join(output.get("text", data.get("text/plain", "")))
-            lines = text.rstrip().splitlines()
-            if lines:
-                cut = [*lines[:LONGEST_OUTPUT], "…"] if len(lines) > LONGEST_OUTPUT else lines
-                yield f"<pre class=out>{html.escape(chr(10).join(cut))}</pre>"
+def script() -> str:
+    """Returns the slides' script, with the browser's parts of the live views in it."""
+    widgets = ",\n".join(f"{name}: {as_value(source)}" for name, source in WIDGETS.items())
+    return f"const WIDGETS = {{\n{widgets}\n}};\n{one_module(HERE / 'slides.js')}"
+
+
+@singledispatch
+def as_html(slide: Slide) -> str:
+    raise TypeError(f"{type(slide).__name__} is no slide")
+
+
+@as_html.register
+def _(slide: Title) -> str:
+    story = "".join(f"<p>{_inline(text)}</p>" for text in slide.story)
+    able = f'<p class="able">Afterwards you can {_inline(slide.afterwards)}.</p>'
+    return f"<h1>{html.escape(slide.title)}</h1>{story}{able if slide.afterwards else ''}"
+
+
+@as_html.register
+def _(slide: Asked) -> str:
+    question = slide.question
+    choices = "".join(f"<li><code>{html.escape(one)}</code></li>" for one in question.choices)
+    return (
+        f"<h2>{html.escape(slide.section)}</h2><p>{_inline(slide.about)}</p>{_code(slide.shown)}"
+        f'<p class="question">{_inline(question.text)}</p>'
+        f"{f'<ul>{choices}</ul>' if choices else ''}"
+        f'<div class="step"><p class="answer">{_inline(question.answer or SHOWN.capitalize())}</p>'
+        f"<p>{_inline(question.because)}</p></div>"
+    )
+
+
+@as_html.register
+def _(slide: Picture) -> str:
+    at = "" if slide.at is None else f' data-at="{slide.at}"'
+    return (
+        f"<h2>{html.escape(slide.section)}</h2>"
+        f'<p class="sentence">{_inline(slide.sentence)}</p>'
+        f'<figure class="live" data-view="{html.escape(slide.view["view"])}"{at}>'
+        f'<img class="still" alt="{html.escape(slide.words)}" '
+        f'src="data:image/png;base64,{slide.png}">'
+        f'<script type="text/plain">{slide.view["data"]}</script></figure>'
+    )
+
+
+@as_html.register
+def _(slide: Lines) -> str:
+    rows = "".join(
+        f"<tr><td>{cost.times} ×</td><td><pre><code>{html.escape(cost.text)}</code></pre>"
+        f"{html.escape(cost.place)}</td><td>{cost.milliseconds:.2f} ms</td></tr>"
+        for cost in slide.costs
+    )
+    which = "The line that holds" if len(slide.costs) == 1 else "The lines that hold"
+    return (
+        f"<h2>{html.escape(slide.section)}</h2><p>{which} the host longest in this recording:</p>"
+        f'<table class="lines">{rows}</table>'
+    )
+
+
+@as_html.register
+def _(slide: TakeHome) -> str:
+    points = "".join(f"<li>{_inline(point)}</li>" for point in slide.points)
+    return f"<h2>To take home</h2><ul>{points}</ul>"
+
+
+def _inline(text: str) -> str:
+    """Returns a paragraph's markdown as HTML, without a paragraph around it. Tags are shown as
+    text, and links as their words: the pages that they lead to are not beside the slides."""
+    text = LINK.sub(r"\1", text)
+    return re.sub(r"^<p>|</p>\s*$", "", str(_ESCAPING(text)).strip())
+
+
+def _code(text: str) -> str:
+    return f"<pre><code>{html.escape(text)}</code></pre>" if text else ""

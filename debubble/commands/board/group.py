@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import math
 import os
 import secrets
 import time
@@ -12,11 +13,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from debubble.exercises.kata_files.catalogue import Kata
 from debubble.progress import NAME
 
-from .learner import Participant
+from .learner import LONGEST_TEXT, Participant, plain
 from .safe_file import Read, Version, read
 
 MOST_LEARNERS = 1_000
@@ -45,6 +47,8 @@ class Member:
     link."""
     owner: int | None = None
     """The user id that must own the file, if it is known."""
+    agreed: str = ""
+    """The name to show, if the learner agreed to it when they logged in."""
 
 
 @dataclass
@@ -56,12 +60,19 @@ class Seat:
     version: Version
     learner: Participant
     is_cut: bool
+    agreed: str
+
+    @property
+    def name(self) -> str:
+        """The name to show: the learner's own choice, or else what they agreed to when they logged
+        in; "" for no name."""
+        return self.agreed if self.learner.name is None else self.learner.name
 
 
 class Group:
     def __init__(self, folder: Path, katas: Sequence[Kata]) -> None:
         self.folder, self.katas = folder, katas
-        self.names = {kata.name for kata in katas}
+        self.names = {kata.name: kata.minutes for kata in katas}
         self.seats: dict[str, Seat] = {}
         self.salt = secrets.token_bytes(16)
 
@@ -90,15 +101,24 @@ class Group:
             found = read(member.folder, parts, known, member.owner)
             if isinstance(found, Read):
                 learner = Participant.of(found.content, self.names, now)
-                self.seats[member.name] = Seat(parts, found.version, learner, found.is_cut)
+                self.seats[member.name] = Seat(
+                    parts, found.version, learner, found.is_cut, member.agreed
+                )
             if found:
+                self.seats[member.name].agreed = member.agreed
                 return
         self.seats.pop(member.name, None)
 
-    def shown(self, revealed: Mapping[str, str], *, teaches: bool) -> dict[str, object]:
+    def shown(
+        self,
+        revealed: Mapping[str, str],
+        *,
+        teaches: bool,
+        known: Mapping[str, str] = MappingProxyType({}),
+    ) -> dict[str, object]:
         """Returns the data of the board's page: katas, learners, and predictions. A learner's page
         (`teaches` False) has the predictions for a question only once its answer is in
-        `revealed`."""
+        `revealed`. `known` has the chapters' answers by the question's key, for the teacher."""
         now = time.time()
         rows = [self._row(number, name, seat, now) for number, (name, seat) in self._numbered()]
         return {
@@ -109,7 +129,10 @@ class Group:
             "learners": rows,
             "stops": self._stops(now),
             "predictions": predictions(
-                (seat.learner for seat in self.seats.values()), revealed, teaches=teaches
+                (seat.learner for seat in self.seats.values()),
+                revealed,
+                teaches=teaches,
+                known=known,
             ),
         }
 
@@ -129,8 +152,8 @@ class Group:
         }
         standing = learner.standings.get(current) if current else None
         return {
-            "who": learner.name or f"learner {number}",
-            "is_named": bool(learner.name),
+            "who": seat.name or f"learner {number}",
+            "is_named": bool(seat.name),
             "states": states,
             "solved": sum(state == "solved" for state in states.values()),
             "current": current,
@@ -143,9 +166,10 @@ class Group:
         }
 
     def _stops(self, now: float) -> list[dict[str, object]]:
-        """Returns for each kata that learners are working on: how many of them, how many learners
-        have solved it, and the most minutes that one has been at it. Katas with the most learners
-        come first."""
+        """Returns for each kata that learners are working on: how many of them, how many for longer
+        than the kata's minutes, how many learners have solved it, and the most minutes that one has
+        been at it. Katas with the most learners over their minutes come first, then those with the
+        most learners."""
         waiting: dict[str, list[int]] = defaultdict(list)
         for seat in self.seats.values():
             learner = seat.learner
@@ -158,17 +182,36 @@ class Group:
             for kata, standing in seat.learner.standings.items()
             if standing.solved
         )
+        late = {
+            kata: sum(minutes > (self.names[kata] or math.inf) for minutes in at)
+            for kata, at in waiting.items()
+        }
+        most_first = sorted(
+            waiting.items(), key=lambda item: (-late[item[0]], -len(item[1]), -max(item[1]))
+        )
         return [
-            {"kata": kata, "at": len(at), "solved": tried[kata], "longest": max(at)}
-            for kata, at in sorted(waiting.items(), key=lambda item: (-len(item[1]), -max(item[1])))
+            {
+                "kata": kata,
+                "at": len(at),
+                "minutes": self.names[kata],
+                "over": late[kata],
+                "solved": tried[kata],
+                "longest": max(at),
+            }
+            for kata, at in most_first
         ]
 
 
 def predictions(
-    learners: Iterable[Participant], revealed: Mapping[str, str], *, teaches: bool
+    learners: Iterable[Participant],
+    revealed: Mapping[str, str],
+    *,
+    teaches: bool,
+    known: Mapping[str, str] = MappingProxyType({}),
 ) -> list[dict[str, object]]:
     """Returns each of the most answered questions with a count of each answer, in the chapters'
-    order. For learners the counts are left out until the question is in `revealed`."""
+    order. For learners the counts are left out until the question is in `revealed`; the answer in
+    `known` is for the teacher alone."""
     said: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for learner in learners:
         for key, words in learner.predictions.items():
@@ -187,6 +230,7 @@ def predictions(
                 "count": counts.total(),
                 "revealed": is_revealed,
                 "answer": revealed.get(name, ""),
+                "known": known.get(name, "") if teaches else "",
                 "said": sorted(counts.items(), key=_by_number) if shows else [],
             }
         )
@@ -194,6 +238,8 @@ def predictions(
 
 
 def key_of(chapter: str, question: str) -> str:
+    """Returns the key of a question, whose text is cut as in a learner's file."""
+    question = plain(question, LONGEST_TEXT)
     return hashlib.sha256(f"{chapter}\n{question}".encode()).hexdigest()[:16]
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from debubble.progress import ProgressEvent, Standing, parsed
 
 LONGEST_LINE = 20_000
-LONGEST_TEXT = 120
+LONGEST_TEXT = 300
 LONGEST_NAME = 30
 MOST_PREDICTIONS = 500
 
@@ -31,8 +31,8 @@ class Participant:
     """The time of the last event, in seconds since 1970."""
     predictions: dict[tuple[str, str], str] = field(default_factory=dict)
     """The learner's last prediction for each question, by (chapter, question)."""
-    name: str = ""
-    """The name that the learner chose to show on the board; "" until they choose one."""
+    name: str | None = None
+    """The name that the learner chose to show on the board: "" for none, None until they choose."""
 
     @classmethod
     def of(cls, content: bytes, katas: Container[str], now: float) -> Participant:

@@ -22,37 +22,47 @@ function showLearners(data) {
   const head = row([element("th", "who"), element("th", "at"), element("th", "for"), element("th", "tries, hints")]);
   let chapter = "";
   for (const kata of data.katas) {
-    const cell = element("th", kata.chapter === chapter ? "" : kata.chapter, kata.chapter === chapter ? "" : "chapter");
-    cell.title = `${kata.name}: ${kata.title}`;
+    const cell = element("th", "", kata.chapter === chapter ? "kata" : "kata chapter");
+    cell.append(element("span", `${kata.chapter} ${kata.name}`));
+    cell.title = kata.title;
+    cell.scope = "col";
     chapter = kata.chapter;
     head.append(cell);
   }
   document.querySelector("#learners thead").replaceChildren(head);
+  let was = "";
+  const begins = data.katas.map((kata) => kata.chapter !== was && ((was = kata.chapter), true));
   const rows = data.learners.map((learner) => {
     const who = element("td", learner.who + (learner.is_cut ? " (a file of more than 2 MB)" : ""));
     const tries = learner.current ? `${learner.attempts}, ${learner.hints}` : "";
     const made = row([who, learner.current || "", minutes(learner.minutes), tries]);
     if (!learner.is_here) made.className = "away";
-    for (const kata of data.katas) {
+    data.katas.forEach((kata, number) => {
       const state = learner.states[kata.name] || "";
-      const cell = element("td", MARKS[state] || "·", `mark ${state === "solved" || state === "begun" ? state : ""}`);
+      const names = ["mark", state in MARKS ? state : "", begins[number] ? "chapter" : ""];
+      const cell = element("td", MARKS[state] || "·", names.join(" "));
       cell.title = `${kata.name}${state ? `: ${state}` : ""}`;
       made.append(cell);
-    }
+    });
     return made;
   });
   document.querySelector("#learners tbody").replaceChildren(...rows);
 }
 
 function showStops(data) {
-  const rows = data.stops.map((stop) => row([stop.kata, stop.at, minutes(stop.longest), stop.solved]));
+  const rows = data.stops.map((stop) => {
+    const planned = stop.minutes ? `${stop.over} (${stop.minutes} min)` : "";
+    const made = row([stop.kata, stop.at, planned, minutes(stop.longest), stop.solved]);
+    if (stop.over >= 3) made.className = "stuck";
+    return made;
+  });
   document.querySelector("#stops tbody").replaceChildren(...rows);
 }
 
-function histogram(prediction, teaches) {
+function histogram(prediction, teaches, learners) {
   const figure = document.createElement("figure");
   const caption = element("figcaption", `${prediction.chapter} ${prediction.question}`);
-  figure.append(caption, element("div", `Predictions: ${prediction.count}`));
+  figure.append(caption, element("div", `${prediction.count} of ${learners} learners have predicted.`));
   const most = Math.max(1, ...prediction.said.map(([, count]) => count));
   for (const [words, count] of prediction.said) {
     const bar = element("label", "", "bar");
@@ -63,11 +73,13 @@ function histogram(prediction, teaches) {
     figure.append(bar);
   }
   if (prediction.revealed) figure.append(element("p", `Revealed: ${prediction.answer || "see above"}`, "solved"));
+  else if (prediction.known) figure.append(element("p", `The chapter's answer, for you: ${prediction.known}`, "known"));
   if (teaches) {
     const button = element("button", prediction.revealed ? "Hide the answer" : "Reveal to all");
     button.addEventListener("click", () => {
-      const answer = prediction.revealed ? null : window.prompt("The answer that all learners will read:", "");
-      if (prediction.revealed || answer !== null) reveal(prediction.key, answer);
+      if (prediction.revealed) return reveal(prediction.key, null);
+      const answer = prediction.known || window.prompt("The answer that all learners will read:", "");
+      if (answer !== null) reveal(prediction.key, answer);
     });
     figure.append(button);
   }
@@ -78,10 +90,10 @@ let shownPredictions = "";
 
 function showPredictions(data) {
   // Rebuilt only when something changed, so that a button stays under the pointer.
-  const now = JSON.stringify([data.predictions, data.teaches]);
+  const now = JSON.stringify([data.predictions, data.teaches, data.learners.length]);
   if (now === shownPredictions) return;
   shownPredictions = now;
-  const figures = data.predictions.map((one) => histogram(one, data.teaches));
+  const figures = data.predictions.map((one) => histogram(one, data.teaches, data.learners.length));
   document.querySelector("#predictions").replaceChildren(...figures);
 }
 

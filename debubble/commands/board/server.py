@@ -10,19 +10,19 @@ import hmac
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tornado import web
 
 from debubble.accelerator.lease import FOLDER, line
 
-from .group import Group
+from .group import Group, key_of
 from .learner import plain
 
 PAGE = Path(__file__).with_name("page.html")
 FRESH_SECONDS = 0.5
-LONGEST_ANSWER = 60
+LONGEST_ANSWER = 500
 MOST_REVEALED = 1_000
 POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'"
@@ -30,10 +30,17 @@ POLICY = (
 
 
 class Board:
-    """The data that the page shows, and the revealed answers, stored in a file if one is given."""
+    """The data that the page shows, and the revealed answers, stored in a file if one is given.
+    `answers` are those of the chapters, by (chapter, question)."""
 
-    def __init__(self, group: Group, kept: Path | None = None) -> None:
+    def __init__(
+        self,
+        group: Group,
+        kept: Path | None = None,
+        answers: Mapping[tuple[str, str], str] | None = None,
+    ) -> None:
         self.group, self.kept = group, kept
+        self.known = {key_of(*question): answer for question, answer in (answers or {}).items()}
         self.revealed: dict[str, str] = {}
         self.looked = 0.0
         self.trouble = ""
@@ -56,7 +63,7 @@ class Board:
             "gpu": [
                 {"who": plain(one.who, 30), "minutes": int(one.seconds / 60)} for one in waiting
             ],
-            **self.group.shown(self.revealed, teaches=teaches),
+            **self.group.shown(self.revealed, teaches=teaches, known=self.known),
         }
 
     def reveal(self, key: str, answer: str | None) -> None:

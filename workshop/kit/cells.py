@@ -1,0 +1,80 @@
+"""A chapter's cells as the kit reads them: their sections, their paragraphs, their stored texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from debubble.commands.board.questions import Cell
+
+SLIDE = "slide"
+"""The metadata of a cell by which a chapter's author writes the sentence below a picture's slide;
+`false` leaves the picture or the question out."""
+MORE = "more"
+"""The tag of cells in a folded part."""
+FOLDED = "If you want to know more: "
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*(])")
+
+
+def source_of(cell: Cell) -> str:
+    return "".join(cell["source"]).strip()
+
+
+def is_folded(cell: Cell) -> bool:
+    return MORE in cell["metadata"].get("tags", ())
+
+
+def sections(cells: Sequence[Cell]) -> list[str]:
+    """Returns the heading above each cell, without marks; the chapter's title above the first
+    section."""
+    found, section = [], ""
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            headings = re.findall(r"^#+ (.+)$", source_of(cell), re.MULTILINE)
+            section = _without_fold(headings[-1]) if headings else section
+        found.append(section)
+    return found
+
+
+def _without_fold(heading: str) -> str:
+    """Returns a folded part's heading as a slide's: "The recording" of "If you want to know more:
+    the recording"."""
+    words = heading.removeprefix(FOLDED)
+    return heading if words == heading else words[:1].upper() + words[1:]
+
+
+def paragraphs(cell: Cell) -> list[str]:
+    """Returns the paragraphs of a markdown cell without its headings, each on one line. Tables,
+    lists, code and comments are no paragraphs; a cell of code has none."""
+    if cell["cell_type"] != "markdown":
+        return []
+    text = re.sub(r"^```.*?^```$", "", source_of(cell), flags=re.MULTILINE | re.DOTALL)
+    parts = (part.strip() for part in text.split("\n\n"))
+    return [
+        " ".join(part.split())
+        for part in parts
+        if (part and part[0] not in "#|-*<!") or part[:2] == "**"
+    ]
+
+
+def before(cells: Sequence[Cell], at: int) -> Iterator[Cell]:
+    """Yields the cells above the one at index `at`, the nearest first, down to and including the
+    nearest markdown."""
+    for cell in reversed(cells[:at]):
+        yield cell
+        if cell["cell_type"] == "markdown":
+            return
+
+
+def printed(cell: Cell) -> str:
+    """Returns the text that a cell has printed."""
+    texts = ("".join(one.get("text", "")) for one in cell.get("outputs", ()))
+    return "".join(texts).rstrip()
+
+
+def first_sentence(text: str) -> str:
+    return SENTENCE.split(text)[0]
+
+
+def last_sentence(text: str) -> str:
+    return SENTENCE.split(text)[-1]
