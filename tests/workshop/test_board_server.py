@@ -76,21 +76,23 @@ class TestPages(AsyncHTTPTestCase):
 
 
 @pytest.mark.browser
-def test_a_browser_shows_a_hostile_name_as_text(tmp_path):
+def test_a_browser_shows_a_hostile_name_as_text_and_no_answer_by_itself(tmp_path):
     import asyncio
     import threading
 
     from ..browser.chromium import chromium
 
     hostile = "<img src=x onerror=alert(1)>"
-    write(tmp_path, "evil", event("board", name=hostile), event("begun", kata=KATAS[0].name))
+    said = event("prediction", chapter="02", cell=QUESTION, value="8")
+    write(tmp_path, "evil", event("board", name=hostile), event("begun", kata=KATAS[0].name), said)
 
     class AsOnAHub(for_this_host(TOKEN, set)):
         def prepare(self):
             if self.request.path == "/data" and "X-XSRFToken" not in self.request.headers:
                 raise HTTPError(403)
 
-    app = application(Board(Group(tmp_path, KATAS)), AsOnAHub)
+    board = Board(Group(tmp_path, KATAS), answers={("02", QUESTION): "9 waits. They add up."})
+    app = application(board, AsOnAHub)
     ready, loop, port = threading.Event(), asyncio.new_event_loop(), []
 
     async def serve():
@@ -109,8 +111,12 @@ def test_a_browser_shows_a_hostile_name_as_text(tmp_path):
         page = browser.new_page()
         dialogs = []
         page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-        page.goto(f"http://127.0.0.1:{port[0]}/")
-        page.wait_for_selector("#learners tbody tr")
+        page.goto(f"http://127.0.0.1:{port[0]}/#teacher={TOKEN}")
+        page.wait_for_selector("#predictions summary")
+        assert not page.get_by_text("9 waits. They add up.").is_visible()
+        page.get_by_role("button", name="Reveal to all").click()
+        page.get_by_text("Revealed: 9 waits. They add up.").wait_for()
+        assert board.revealed == {key_of("02", QUESTION): "9 waits. They add up."}
         assert page.locator("#learners tbody tr td").first.inner_text() == hostile
         assert page.locator("img").count() == 0 and dialogs == []
     loop.call_soon_threadsafe(loop.stop)

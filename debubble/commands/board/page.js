@@ -73,7 +73,7 @@ function histogram(prediction, teaches, learners) {
     figure.append(bar);
   }
   if (prediction.revealed) figure.append(element("p", `Revealed: ${prediction.answer || "see above"}`, "solved"));
-  else if (prediction.known) figure.append(element("p", `The chapter's answer, for you: ${prediction.known}`, "known"));
+  else if (prediction.known) figure.append(folded("The chapter's answer", prediction.known));
   if (teaches) {
     const button = element("button", prediction.revealed ? "Hide the answer" : "Reveal to all");
     button.addEventListener("click", () => {
@@ -84,6 +84,13 @@ function histogram(prediction, teaches, learners) {
     figure.append(button);
   }
   return figure;
+}
+
+/** Text that opens on a click: the teacher's page may be on the projector. */
+function folded(heading, text) {
+  const made = document.createElement("details");
+  made.append(element("summary", heading), element("p", text));
+  return made;
 }
 
 let shownPredictions = "";
