@@ -312,6 +312,13 @@ def test_a_full_disk_is_one_sentence_and_no_half_workspace(ours, tmp_path):
         subprocess.run(["umount", str(ours.workspaces)], check=True)
 
 
+def test_a_hub_on_all_addresses_is_named_by_its_host(ours, monkeypatch):
+    main = pytest.importorskip("workshop.hub.__main__")
+    monkeypatch.setattr(main.socket, "getfqdn", lambda: "hub.example.org")
+    said = main.welcome(replace(ours, address="0.0.0.0"), ["ada"], {})
+    assert f"at http://hub.example.org:{ours.port}," in said and "//0.0.0.0" not in said
+
+
 LISTENS = """
 import signal, socket, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN if len(sys.argv) > 2 else signal.SIG_DFL)

@@ -24,6 +24,7 @@ from .settings import CHECKOUT, Settings, dropped_by_sudo, settings
 from .workspaces import Learner, Workspaces, end_processes_of, end_servers_of
 
 TRIES = 6
+EVERYWHERE = ("0.0.0.0", "::")
 HUB_SECONDS = 20.0
 LOCAL = ("127.0.0.1", "::1", "localhost")
 LEARNER_GB = 1.0
@@ -204,6 +205,8 @@ def welcome(ours: Settings, names: list[str], new: dict[str, str]) -> str:
     """Returns the text that `make hub` prints for a team lead before the first learner comes:
     addresses, memory, new passwords and warnings."""
     host = f"[{ours.address}]" if ":" in ours.address else ours.address
+    if ours.address in EVERYWHERE:  # A browser on a laptop can't open these.
+        host = socket.getfqdn()
     address = f"{'https' if ours.certificate else 'http'}://{host}:{ours.port}"
     memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1e6
     kind = {"v1": "by cgroups", "v2": "by cgroups", "": "for each process: no cgroups here"}
