@@ -1,1 +1,1 @@
-"""What only exercises need."""
+"""Code of the exercises of chapter 07 alone."""

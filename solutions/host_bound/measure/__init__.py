@@ -1,1 +1,1 @@
-"""What is measured of the host-bound server, and requests that are served one by one."""
+"""The benchmark of the host-bound server, and requests that are served one by one."""

@@ -39,7 +39,7 @@ class HostStep:
 
     @property
     def slots(self) -> int:
-        """The slots of the cache: five blocks for each request, and one that nobody has."""
+        """The slots of the cache: five blocks for each request, and one that no request has."""
         return 16 * (5 * self.num_requests + 1)
 
 

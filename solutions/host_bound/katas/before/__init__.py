@@ -1,1 +1,1 @@
-"""What it was before."""
+"""The katas of chapter 07 before their change."""
