@@ -174,10 +174,14 @@ def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
     page.get_by_label("y < 3").check()
     page.get_by_role("button", name="Commit").last.click()
     assert page.get_by_text("You said y < 3.").is_visible()
+    page.get_by_label("My answer").last.fill("2.00 to 3.00")
+    page.keyboard.press("Enter")
+    assert page.get_by_role("heading", name="The end").is_visible()
     rows = page.locator(".summary tbody tr").all_inner_texts()
     assert [row.split("\t")[1:] for row in rows] == [
         ["1000 to 1,100", "1,032 waits"],
         ["y < 3", "x.item()"],
+        ["2.00 to 3.00", "Here is what happened:"],
     ]
 
 
