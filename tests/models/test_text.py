@@ -166,6 +166,7 @@ def test_arguments_of_the_chat_template_reach_it(tmp_path, folder, capsys):
     assert "first token after" in capsys.readouterr().err
 
 
+@pytest.mark.deep
 def test_the_readme_s_example_runs_on_a_checkpoint_of_qwen3_s_kind(
     accelerator, tmp_path, monkeypatch, capsys
 ):
