@@ -51,10 +51,11 @@ class ServedModel:
             in_use = {token for request in self.engine.requests for token in request.prompt}
             return self.images.prompt(input_ids, pixel_values, in_use)
 
-    def sampling(self, **changes: Any) -> SamplingParams:
+    def sampling(self, **changes: object) -> SamplingParams:
         """Returns the checkpoint's own sampling parameters, from its generation_config.json, with
         `changes`, which are fields of SamplingParams. Raises ValueError for a broken file."""
-        return replace(sampling_of(self.checkpoint.path), **changes)
+        kept: Any = changes
+        return replace(sampling_of(self.checkpoint.path), **kept)
 
     def stream(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..sampling.sampler import Answered, SampledStep
 from .request import Request, RequestOutput
-from .stats import Measured
+from .stats import RunningStats
 from .turns import Turn
 
 
@@ -21,7 +21,7 @@ class ServedRequests:
         """The steps whose tokens the host has not read, oldest first."""
         self.num_drafted = self.num_accepted = 0
         """Numbers of tokens that speculation drafted, and of those that were accepted."""
-        self.measured = Measured()
+        self.measured = RunningStats()
         self._unreported: dict[str, list[Request]] = {}
         """Requests that have ended and are not reported by any call yet, by id."""
         self._names = map(str, itertools.count())

@@ -64,7 +64,7 @@ class LatestTimes:
         return float(np.percentile(times, percent)) * 1e3 if len(times) else None
 
 
-class Measured:
+class RunningStats:
     """The counts of a running engine, from which `EngineStats` are computed."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -10,6 +10,8 @@ import torch
 from debubble.accelerator import current
 
 from ..batch import BLOCK
+
+Packed = TypeVar("Packed", np.ndarray, torch.Tensor)
 
 
 class GroupMetadata(NamedTuple):
@@ -36,11 +38,11 @@ def group_metadata(lengths: np.ndarray, cached: np.ndarray, tables: np.ndarray) 
     positions[:] = np.arange(tokens) - starts[of] + cached[of]
     slots[:] = (tables[:, of, positions // BLOCK] * BLOCK + positions % BLOCK).ravel()
     packed = staged.to(accelerator.device, non_blocking=True)
-    starts, positions, slots = parts(packed, requests, tokens)
-    return GroupMetadata(starts, positions, slots.view(groups, tokens))
+    rows = parts(packed, requests, tokens)
+    return GroupMetadata(rows[0], rows[1], rows[2].view(groups, tokens))
 
 
-def parts(packed, requests: int, tokens: int) -> tuple:
+def parts(packed: Packed, requests: int, tokens: int) -> tuple[Packed, Packed, Packed]:
     """Returns the starts, the positions and the slots [G * T] in one packed array or tensor."""
     return (
         packed[: requests + 1],
