@@ -57,6 +57,9 @@ class Installer:
         return asked in ("", done.stdout.strip())
 
     def make_venv(self) -> None:
+        """Makes the environment by the interpreter that runs this, followed to its own place: on
+        the path it may have been that of the environment which was just removed."""
+        interpreter = str(Path(sys.executable).resolve())
         if self.uv:
             run(
                 [
@@ -65,13 +68,13 @@ class Installer:
                     "--quiet",
                     "--allow-existing",
                     "--python",
-                    sys.executable,
+                    interpreter,
                     self.base,
                 ]
             )
             return
         refuse_without_venv()
-        run([sys.executable, "-m", "venv", self.base])
+        run([interpreter, "-m", "venv", self.base])
 
     def install(self, torch: Torch, extra: str) -> None:
         """Installs the packages of an extra, torch first because it is the largest."""

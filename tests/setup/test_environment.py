@@ -185,6 +185,17 @@ def test_a_set_up_that_failed_is_begun_again(tmp_path):
     assert "Setting up" in pretended.make().stdout
 
 
+def test_an_activated_environment_that_is_removed_does_not_make_the_next_one(tmp_path):
+    pretended = Pretended(tmp_path / "checkout", sys.executable, installs="exit 2")
+    pretended.make()
+    activated = f"{pretended.folder / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"
+    pretended.make(PATH=activated)
+    asked = [
+        call.split("--python ")[1].split()[0] for call in pretended.calls if "--python" in call
+    ]
+    assert len(asked) == 2 and not [one for one in asked if ".venv" in one]
+
+
 @pytest.mark.parametrize("name", ["it's a folder", 'with "quotes" and $HOME', "ümlaut and  spaces"])
 def test_the_checkout_may_lie_in_any_folder(tmp_path, name):
     pretended = Pretended(tmp_path / name / "checkout", sys.executable)
