@@ -84,6 +84,12 @@ def test_a_changed_line_is_run_at_once(page):
     assert page.locator(".after .length").inner_text().endswith("µs")
 
 
+def test_a_race_of_unequal_work_says_so(page):
+    program(page, "before").fill("repeat 8\n  matmul 1024\nitem")
+    program(page, "after").fill("repeat 8\n  kernel\nitem")
+    assert "Their work differs: kernels of" in page.locator(".verdict").inner_text()
+
+
 def test_the_address_holds_both_programs(page, browser):
     texts = "repeat 2\n  kernel   # a <b>comment</b>", "graph\n  kernel\nitem"
     for name, text in zip(("before", "after"), texts, strict=True):
@@ -113,7 +119,8 @@ def test_each_moment_says_what_host_queue_and_device_do(page):
 def test_each_ready_pair_has_a_faster_after(page):
     for button in page.locator(".pairs button").all():
         button.click()
-        assert page.locator(".verdict").inner_text().startswith("After is done")
+        verdict = page.locator(".verdict").inner_text()
+        assert verdict.startswith("After is done") and "work" not in verdict
         assert page.locator(".mistake").all_inner_texts() == ["", ""]
 
 

@@ -1,6 +1,7 @@
 // The figures of a run, in words.
 import { endOf } from "./bubbles.js";
 
+const OTHER_WORK = 0.05; // share of the time in kernels that two programs with the same work may differ by
 const LEAST = 5; // microseconds of idle time that are worth a sentence
 
 /** The run's length, its idle share, its waits, and its bubbles by line, the longest first. */
@@ -9,8 +10,10 @@ export function sumUpRun({ events, bubbles }) {
   const length = Math.max(...events.map(endOf));
   const from = Math.min(...device.map(({ start }) => start)), to = Math.max(...device.map(endOf));
   const idle = bubbles.reduce((sum, { start, end }) => sum + end - start, 0);
+  const kernels = device.filter(({ kind }) => kind === "kernel");
   return {
     length,
+    busy: kernels.reduce((sum, { duration }) => sum + duration, 0),
     idle: device.length ? idle / (to - from) : 1,
     waits: events.filter(({ kind }) => kind === "sync").length,
     launches: events.filter(({ kind }) => kind === "launch" || kind === "graph_launch").length,
@@ -38,9 +41,15 @@ export function inTime(microseconds) {
 
 export const counted = (count, one) => `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`;
 
-/** Says who wins, by how much. */
+/** Says who wins, by how much, and if one of them was given less to compute. */
 export function verdict([before, after]) {
   if (!before || !after) return "";
+  const most = Math.max(before.busy, after.busy), least = Math.min(before.busy, after.busy);
+  const same = most - least <= OTHER_WORK * most;
+  return winner(before, after) + (same ? "" : ` Their work differs: kernels of ${inTime(before.busy)} and of ${inTime(after.busy)}.`);
+}
+
+function winner(before, after) {
   const [fast, slow] = before.length < after.length ? [before, after] : [after, before];
   const times = slow.length / fast.length;
   if (times < 1.01) return `Both programs take ${inTime(fast.length)}.`;
