@@ -18,8 +18,8 @@ ROW = re.compile(r"^\| (?!asked)(?!-)(.+) \| (.+) \| (.+) \| (.+) \|$", re.MULTI
 
 
 def review(path):
-    (cell,) = (cell for cell in cells_of(path) if f". {HEADING}\n" in cell.source)
-    _, _, below = cell.source.partition(HEADING)
+    prose = "\n".join(cell.source for cell in cells_of(path) if cell.kind == "markdown")
+    _, _, below = prose.partition(f". {HEADING}\n")
     return re.split(r"^## ", below, flags=re.MULTILINE)[0]
 
 
