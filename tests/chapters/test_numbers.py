@@ -33,6 +33,7 @@ LINK = lambda: calibration()["h2d_bandwidth"]
 FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("00", "55"): lambda: LINK() / 1e3,
     ("02", "8192"): lambda: config("sync_free", "serving", "hidden_size"),
+    ("02", "128,256"): lambda: config("sync_free", "serving", "vocab_size"),
     ("02", "256"): lambda: config("sync_free", "serving", "num_requests"),
     ("04", "440"): lambda: 50 * calibration()["launch_us"],
     ("04", "1,280"): lambda: 80 * 16,
