@@ -26,7 +26,7 @@ class Words:
 
     stop_tokens = ()
 
-    def encode(self, prompt):
+    def encode(self, prompt, how):
         return list(map(int, prompt.split()))
 
     def decode(self, ids):

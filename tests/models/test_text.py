@@ -139,7 +139,7 @@ def test_messages_go_through_the_chat_template(model):
 
 def test_a_prompt_may_be_ids_and_a_text_begins_once(model, monkeypatch):
     tokenizer = model.tokenizer
-    monkeypatch.setattr(tokenizer._tokenizer, "bos_token", "w8")
+    monkeypatch.setattr(type(tokenizer._tokenizer), "bos_token_id", 8, raising=False)
     encode = tokenizer._tokenizer.encode
     monkeypatch.setattr(
         tokenizer._tokenizer,
