@@ -72,10 +72,14 @@ def test_the_device_computes_nothing(kata, accelerator):
     expect(timeline).counts(kernels=0, d2d=0, why=ONCE)
 
 
+SIZES = ([7, 1, 16], 2), ([16, 1, 7], 2), ([1], 1), ([], 2), ([1] * 40, 3), ([0, 2], 1)
+"""Lengths and numbers of groups. Two steps of one size have other numbers."""
+
+
 def common_steps(accelerator):
     return [
         Step(f"group_metadata of {lengths} in {groups} groups", arguments, expected_of(*arguments))
-        for lengths, groups in (([7, 1, 16], 2), ([1], 1), ([], 2), ([1] * 40, 3), ([0, 2], 1))
+        for lengths, groups in SIZES
         for arguments in (batch(lengths, groups),)
     ]
 
