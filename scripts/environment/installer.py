@@ -39,6 +39,8 @@ class Installer:
         now, because the users of the base can't write it later. Raises Failure if WHEELS names a
         folder without wheels."""
         self.base, self.root, self.compiles = base, root, compiles
+        # Followed to its own place now: it may be that of an environment which is removed later.
+        self.interpreter = str(Path(sys.executable).resolve())
         self.python = base / "bin" / "python"
         wheels = os.environ.get("WHEELS", "")
         self.wheels = (root / Path(wheels).expanduser()).resolve() if wheels else None
@@ -57,9 +59,7 @@ class Installer:
         return asked in ("", done.stdout.strip())
 
     def make_venv(self) -> None:
-        """Makes the environment by the interpreter that runs this, followed to its own place: on
-        the path it may have been that of the environment which was just removed."""
-        interpreter = str(Path(sys.executable).resolve())
+        """Makes the environment by the interpreter that runs this."""
         if self.uv:
             run(
                 [
@@ -68,13 +68,13 @@ class Installer:
                     "--quiet",
                     "--allow-existing",
                     "--python",
-                    interpreter,
+                    self.interpreter,
                     self.base,
                 ]
             )
             return
         refuse_without_venv()
-        run([interpreter, "-m", "venv", self.base])
+        run([self.interpreter, "-m", "venv", self.base])
 
     def install(self, torch: Torch, extra: str) -> None:
         """Installs the packages of an extra, torch first because it is the largest."""
