@@ -72,7 +72,7 @@ class Seat:
 class Group:
     def __init__(self, folder: Path, katas: Sequence[Kata]) -> None:
         self.folder, self.katas = folder, katas
-        self.names = {kata.name: kata.minutes for kata in katas}
+        self.minutes_of = {kata.name: kata.minutes for kata in katas}
         self.seats: dict[str, Seat] = {}
         self.salt = secrets.token_bytes(16)
 
@@ -100,7 +100,7 @@ class Group:
             known = seat.version if seat and seat.parts == parts else None
             found = read(member.folder, parts, known, member.owner)
             if isinstance(found, Read):
-                learner = Participant.of(found.content, self.names, now)
+                learner = Participant.of(found.content, self.minutes_of, now)
                 self.seats[member.name] = Seat(
                     parts, found.version, learner, found.is_cut, member.agreed
                 )
@@ -183,7 +183,7 @@ class Group:
             if standing.solved
         )
         late = {
-            kata: sum(minutes > (self.names[kata] or math.inf) for minutes in at)
+            kata: sum(minutes > (self.minutes_of[kata] or math.inf) for minutes in at)
             for kata, at in waiting.items()
         }
         most_first = sorted(
@@ -193,7 +193,7 @@ class Group:
             {
                 "kata": kata,
                 "at": len(at),
-                "minutes": self.names[kata],
+                "minutes": self.minutes_of[kata],
                 "over": late[kata],
                 "solved": tried[kata],
                 "longest": max(at),

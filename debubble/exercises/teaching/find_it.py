@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from debubble.contract.source_line import SourceLine
+from debubble.timeline.event import Event
 from debubble.timeline.timeline import Timeline
 
 from .claims import draw, source_lines
@@ -87,7 +88,7 @@ class FindIt:
         else:
             did, why = f"chose {choice!r}", " ".join(choices[choice].split())
         if choice is not None and part == "line":
-            events = [e for e in self.timeline.events if str(e.source).startswith(f"{choice}:")]
+            events = events_of(self.timeline, choice)
             lines, drawing = source_lines(events)[:1], draw(self.timeline, events)
             why = f"{why}\n\n{self._tried(choice)}".strip()
         raise KataFailure(Diagnosis(f"{part!r} to be {PARTS[part]}", did, lines, drawing, why))
@@ -100,10 +101,15 @@ class FindIt:
         return f"{self.how[line]}, it takes {after:.2f} ms instead of {before:.2f} ms."
 
 
+def events_of(timeline: Timeline, line: str) -> list[Event]:
+    """Returns the events of a line, which is given as `file.py:7`."""
+    return [event for event in timeline.events if str(event.source).startswith(f"{line}:")]
+
+
 def kind_of(timeline: Timeline, line: str) -> str:
     """Returns the mechanism by which a line costs time: it waits for an upload from pageable
     memory, or for a value; it puts a copy in the way of kernels; or it launches kernels late."""
-    events = [event for event in timeline.events if str(event.source).startswith(f"{line}:")]
+    events = events_of(timeline, line)
     copies = {event.copy_kind for event in events if event.kind == "copy"}
     if any(event.kind == "sync" for event in events):
         return "pageable upload" if "h2d_pageable" in copies else "read on the host"

@@ -74,6 +74,10 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
         if config.architecture.head_norms:
             ones = torch.ones(2, config.head_size, dtype=config.dtype, device=cos_sin.device)
             self.attention.norms = HeadNorms(ones[0], ones[1], config.norm_eps)
+        self.add_weights(config, cos_sin.device)
+
+    def add_weights(self, config: ModelConfig, device: torch.device) -> None:
+        """Adds the weights that only this kind of attention layer has: here none."""
 
     before_mixing = DecoderLayer.before_attention
     after_mixing = DecoderLayer.after_attention

@@ -71,9 +71,10 @@ class ServedRequests:
 
     def end(self, request: Request, reason: str) -> None:
         request.finish_reason = reason
-        ended = self._unreported.setdefault(request.request_id, []) if request.is_reported else []
-        if request not in ended:
-            ended.append(request)
+        if request.is_reported:
+            ended = self._unreported.setdefault(request.request_id, [])
+            if request not in ended:
+                ended.append(request)
         del self.by_id[request.request_id]
 
     def report(self) -> list[RequestOutput]:

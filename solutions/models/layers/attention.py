@@ -3,7 +3,7 @@ as in Gemma 3."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 
@@ -14,7 +14,6 @@ from solutions.common.decoder.silu_and_mul import silu_and_mul
 from solutions.common.decoder.weights import norm_weight, projection
 from solutions.engine.model.config import ModelConfig
 from solutions.engine.model.layers import AttentionLayer
-from solutions.flex_graph import Limits
 from solutions.flex_graph.steps.inputs import ModelInputs
 
 
@@ -23,18 +22,10 @@ class GatedAttentionLayer(AttentionLayer):
     mixing takes [T, qkv_size + query_size], queries, keys, values and gates; it returns [T,
     query_size]."""
 
-    def __init__(
-        self,
-        kind: Literal["flex", "spans"],
-        config: ModelConfig,
-        limits: Limits,
-        cos_sin: torch.Tensor,
-        window: int | None = None,
-    ) -> None:
-        super().__init__(kind, config, limits, cos_sin, window)
+    def add_weights(self, config: ModelConfig, device: torch.device) -> None:
         self.qkv_size = config.qkv_size
         rows = config.qkv_size + config.query_size
-        self.qkv_proj = projection(rows, config.hidden_size, config, cos_sin.device)
+        self.qkv_proj = projection(rows, config.hidden_size, config, device)
 
     def mix(
         self, qkv_and_gate: torch.Tensor, inputs: ModelInputs, metadata: object
@@ -46,16 +37,8 @@ class GatedAttentionLayer(AttentionLayer):
 class BiasedAttentionLayer(AttentionLayer):
     """A layer that adds a bias to queries, keys and values, as in Qwen2."""
 
-    def __init__(
-        self,
-        kind: Literal["flex", "spans"],
-        config: ModelConfig,
-        limits: Limits,
-        cos_sin: torch.Tensor,
-        window: int | None = None,
-    ) -> None:
-        super().__init__(kind, config, limits, cos_sin, window)
-        self.qkv_bias = torch.zeros(config.qkv_size, dtype=config.dtype, device=cos_sin.device)
+    def add_weights(self, config: ModelConfig, device: torch.device) -> None:
+        self.qkv_bias = torch.zeros(config.qkv_size, dtype=config.dtype, device=device)
 
     def before_mixing(self, hidden: Hidden) -> torch.Tensor:
         return self.before_attention(hidden).add_(self.qkv_bias)
@@ -78,17 +61,9 @@ class SandwichMlp(Mlp):
 class SandwichLayer(AttentionLayer):
     """A layer with attention and MLP each between two norms, as in Gemma 3."""
 
-    def __init__(
-        self,
-        kind: Literal["flex", "spans"],
-        config: ModelConfig,
-        limits: Limits,
-        cos_sin: torch.Tensor,
-        window: int | None = None,
-    ) -> None:
-        super().__init__(kind, config, limits, cos_sin, window)
-        self.norm_behind = norm_weight(config, cos_sin.device)
-        self.mlp = SandwichMlp(config, cos_sin.device)
+    def add_weights(self, config: ModelConfig, device: torch.device) -> None:
+        self.norm_behind = norm_weight(config, device)
+        self.mlp = SandwichMlp(config, device)
 
     def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:
         update = linear(mixed, self.o_proj)
