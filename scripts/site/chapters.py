@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from debubble.commands.board.questions import shown_name, widget_words
 from debubble.views.embedding import MIME
 
 from .page import Page
@@ -70,9 +71,11 @@ def mark_questions(cells: list[NotebookNode]) -> int:
         site = cell.metadata["site"] = NotebookNode()
         if cell.cell_type != "code":
             continue
+        # The cell may print more behind the answer.
+        answer = next(widget_words(cell), "") or words_of(cell)
         for name, key in compared(cell.source):
             if name in named:
-                site["answers"] = {"id": named[name], "answer": words_of(cell), "key": key}
+                site["answers"] = {"id": named[name], "answer": answer, "key": key}
         words = words_of(cell)
         if words.startswith(QUESTION):
             asked += 1
@@ -82,7 +85,7 @@ def mark_questions(cells: list[NotebookNode]) -> int:
                 "question": question,
                 "choices": CHOICE.findall(words),
             }
-            for name in shown_names(cell.source):
+            if name := shown_name(cell.source):
                 named[name] = f"question-{asked}"
         if words.startswith(SUMMARY):
             site["sums_up"] = True
@@ -126,14 +129,6 @@ def words_of(cell: NotebookNode) -> str:
         if "text/plain" in output.get("data", {}):
             return output.data["text/plain"]
     return ""
-
-
-def shown_names(source: str) -> list[str]:
-    """Returns the name that a cell's last line shows, such as the `q` below `q = predict("…")`, in
-    a list; [] if it shows no name."""
-    body = ast.parse(clean(source)).body
-    last = body[-1].value if body and isinstance(body[-1], ast.Expr) else None
-    return [last.id] if isinstance(last, ast.Name) else []
 
 
 def compared(source: str) -> list[tuple[str, str]]:

@@ -58,7 +58,7 @@ def questions_of(cells: Sequence[Cell]) -> list[Question]:
     asking = [
         (number, cell, words)
         for number, cell in enumerate(cells, start=1)
-        for words in _words(cell)
+        for words in widget_words(cell)
         if words.startswith(QUESTION)
     ]
     return [
@@ -72,13 +72,13 @@ def _question(number: int, cell: Cell, words: str, after: Sequence[Cell], offset
     name = shown_name("".join(cell["source"]))
     for later, one in enumerate(after, start=offset + 1):
         if name and name in compared_names("".join(one["source"])):
-            said, _, because = next(iter(_words(one)), "").partition("\n")
+            said, _, because = next(iter(widget_words(one)), "").partition("\n")
             answer = "" if said.endswith(":") else said
             return Question(number, later, text, choices, answer, because)
     return Question(number, 0, text, choices, "", "")
 
 
-def _words(cell: Cell) -> Iterator[str]:
+def widget_words(cell: Cell) -> Iterator[str]:
     """Yields the text of each widget that a cell shows: questions and answers are widgets."""
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
