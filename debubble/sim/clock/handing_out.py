@@ -61,8 +61,9 @@ class HandingOut:
         """Returns the last access to a freed block whose memory PyTorch may reuse for this new
         block, and forgets the freed block. Returns None if there is none, or if the host knows that
         the access is done."""
-        # The garbage collector may free a block, and so change `left`, at any moment.
-        for memory in reversed(tuple(self.left)):
+        # The garbage collector may free a block, and so change `left`, whenever Python makes an
+        # object that it tracks. `tuple` makes one in the middle of the walk, and `copy` does not.
+        for memory in reversed(self.left.copy()):
             if memory.owner == block.owner and _fits(block, memory.nbytes):
                 with suppress(ValueError):
                     self.left.remove(memory)
