@@ -156,12 +156,21 @@ def look_up_once() -> None:
         return
 
     @cache
-    def builtins_of(package: Any) -> list[tuple[str, Any]]:
-        return [found for found in inspect.getmembers(package) if is_builtin(found[1])]
+    def replacements_of(package: Any, builder: Any) -> list[tuple[str, Any]]:
+        """Returns what the interpreter puts in the place of the package's built-in functions."""
+        collected = _Replacements()
+        for name, member in inspect.getmembers(package):
+            if is_builtin(member):
+                private.patch_attr(package, name, member, builder, collected)
+        return collected.found
 
-    def patch_builtin(package: Any, *builder_and_scope: Any) -> None:
-        for name, member in builtins_of(package):
-            private.patch_attr(package, name, member, *builder_and_scope)
+    def patch_builtin(package: Any, builder: Any, scope: Any) -> None:
+        replacements = replacements_of(package, builder)
+        # A scope replaces the last name last and restores it first: while it is replaced, all are.
+        if replacements and getattr(package, replacements[-1][0]) is replacements[-1][1]:
+            return
+        for name, replacement in replacements:
+            scope.set_attr(package, name, replacement)
 
     find_type, types = private.get_np_dtype.value, {}
 
@@ -174,6 +183,16 @@ def look_up_once() -> None:
     private.patch_builtin.value, private.get_np_dtype.value = patch_builtin, numpy_type
     if private.implicit_cvt:
         private.implicit_cvt.value = _floats_in_fp32(private.implicit_cvt.value)
+
+
+class _Replacements:
+    """Collects what the interpreter would replace, instead of replacing it."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, Any]] = []
+
+    def set_attr(self, package: object, name: str, value: object) -> None:
+        self.found.append((name, value))
 
 
 def _floats_in_fp32(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
