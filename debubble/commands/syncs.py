@@ -239,4 +239,7 @@ def _writable(file: Path | None) -> Path | None:
 
 
 def _asks_for_cuda(ended_by: BaseException | None) -> bool:
-    return isinstance(ended_by, (AssertionError, RuntimeError)) and "CUDA" in str(ended_by)
+    """Returns True if the script failed because there is no GPU. A PyTorch with CUDA says that it
+    found no NVIDIA driver, and one without says that it lacks CUDA."""
+    without_gpu = isinstance(ended_by, (AssertionError, RuntimeError))
+    return without_gpu and any(name in str(ended_by) for name in ("CUDA", "NVIDIA driver"))

@@ -139,8 +139,17 @@ def test_the_scripts_own_failure_comes_before_check(run):
 
 @pytest.mark.sim
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here the script finds its GPU")
-def test_a_script_for_cuda_is_told_what_to_do_on_sim(run):
-    result = run("import torch\ntorch.ones(3, device='cuda')")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import torch; torch.ones(3, device='cuda')",
+        "raise AssertionError('Torch not compiled with CUDA enabled')",
+        "raise RuntimeError('Found no NVIDIA driver on your system.')",
+    ],
+    ids=["this PyTorch", "one without CUDA", "one with CUDA"],
+)
+def test_a_script_for_cuda_is_told_what_to_do_on_sim(run, line):
+    result = run(line)
     assert result.exit_code == 1
     assert "`debubble syncs --as-cuda` runs" in result.stderr
 
