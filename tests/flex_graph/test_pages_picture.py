@@ -162,7 +162,7 @@ def test_a_window_lets_groups_forget_pages():
 
 def test_a_request_that_is_not_in_the_step_keeps_its_pages():
     picture = PagesPicture([70, 40, 24], [1, 0, 1])
-    assert picture.title == "2 tokens of 2 requests in 1 group of 16, pages of 16"
+    assert picture.title == "2 tokens of 2 requests in 1 group of 16, blocks of 16"
     assert not set(picture.pages_of(1)) & set(picture.lists[0])
     assert picture.owners.count(1) == 3
 

@@ -33,13 +33,13 @@ MOST_TOKENS = 48
 """The most new tokens of a step in the picture: three groups."""
 CAPTION = """\
 Grey: block 0, the null block. Pale: of no request, and garbage after a length.
-A group: the number of pages that it reads, their ids, and the -1 after the last."""
+A group: the number of blocks that it reads, their ids, and the -1 after the last."""
 CELL = (RIGHT - LEFT) / NUM_BLOCKS
 
 
 @dataclass(frozen=True)
 class PagesPicture:
-    """A picture of a step: where its requests have their pages in the cache, and which pages each
+    """A picture of a step: where its requests have their pages in the cache, and which blocks each
     group of tokens reads. It has up to three requests of at most 80 tokens each, and a cache of 16
     blocks of 16 tokens."""
 
@@ -54,7 +54,7 @@ class PagesPicture:
     @property
     def text(self) -> str:
         """The picture as text: the block tables, the owner and page of each block of the cache, and
-        the pages that each group reads."""
+        the blocks that each group reads."""
         lines = [self.title]
         for request, (length, new) in enumerate(zip(self.seq_lens, self.query_lens, strict=True)):
             own = " ".join(map(str, self.pages_of(request)))
@@ -64,7 +64,7 @@ class PagesPicture:
             lines.append(f"{name + ' of block':17}{cells}")
         for group, blocks in enumerate(self.lists):
             listed = " ".join(map(str, [*blocks, -1]))
-            lines.append(f"group {group}: {counted(len(blocks), 'page')}: {listed}")
+            lines.append(f"group {group}: {counted(len(blocks), 'block')}: {listed}")
         return "\n".join(lines)
 
     @property
@@ -87,7 +87,7 @@ class PagesPicture:
         in_step = sum(new > 0 for new in self.query_lens)
         return (
             f"{counted(self.num_tokens, 'token')} of {counted(in_step, 'request')} in "
-            f"{counted(len(self.lists), 'group')} of {self.limits.q_block}, pages of {PAGE}"
+            f"{counted(len(self.lists), 'group')} of {self.limits.q_block}, blocks of {PAGE}"
         )
 
     @cached_property
@@ -142,7 +142,7 @@ class PagesPicture:
 
     @cached_property
     def lists(self) -> list[list[int]]:
-        """The pages that each group of tokens reads, without the -1 after them."""
+        """The blocks that each group of tokens reads, without the -1 after them."""
         starts = np.concatenate([[0], np.cumsum(self.query_lens)]).astype(np.int32)
         counts, indices = kv_blocks(
             torch.from_numpy(self.block_table),
