@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from . import chapters, docs, front, katas, reference
-from .files import write_static
+from .files import write_archive, write_static
 from .page import Site, write_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,9 @@ def build(folder: Path, root: Path = ROOT, site: Site | None = None) -> int:
     pages = [front.page(root, of_chapters), *of_chapters, *guides]
     pages += [katas.index(root, of_chapters), *of_katas, *reference.pages()]
     write_static(folder)
+    site = site or Site()
+    if not site.repository:
+        site = replace(site, archive=write_archive(folder, root))
     write_all(pages, folder, site)
     return len(pages)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 from debubble.views.controls import slider
@@ -30,6 +31,15 @@ def write_static(folder: Path) -> None:
     (folder / "static/race.js").write_text(race_script())
     (folder / "static/trace.js").write_text(trace.script())
     (folder / "static/site.css").write_text((HERE / "style.css").read_text())
+
+
+def write_archive(folder: Path, root: Path) -> str:
+    """Writes the repository's committed files as one archive, for readers who have only the site.
+    Returns its path from the site's folder, or "" if `root` is no repository."""
+    path = "static/debubble.zip"
+    command = ["git", "-C", root, "archive", "--prefix=debubble/", "-o", folder / path, "HEAD"]
+    done = (root / ".git").exists() and subprocess.run(command, check=False).returncode == 0
+    return path if done else ""
 
 
 def script() -> str:

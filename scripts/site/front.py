@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import escape
 from pathlib import Path
@@ -11,17 +12,17 @@ from .page import Page
 HEADLINES = re.compile(r"<!-- headlines: begin -->\n(.*?)<!-- headlines: end -->", re.DOTALL)
 LINKED = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
-TITLE = "Which one keeps the GPU busy?"
+TITLE = "Which line makes the GPU wait?"
 DESCRIPTION = (
     "Race two small programs in your browser and see where the GPU idles. An interactive workbook "
     "about keeping a GPU busy in LLM inference, which needs no GPU."
 )
 LEAD = """debubble is an interactive workbook about keeping a GPU busy in LLM inference. A
 **bubble** is time in which a GPU could work but waits: for a copy, for the host, for a launch.
-Both programs below do the same work. Find the line that makes the bubbles, change it, and send the
-address to a colleague. The race runs in your browser, in the
+Both programs below do the same work, and one of them is slower. Find the line that makes its
+bubbles, change it, and send the address to a colleague. The race runs in your browser, in the
 <span class="modelled">modelled</span> time of an NVIDIA H200."""
-RACE = """<div class="race" data-race="00" data-address>
+RACE = """<div class="race" data-race="00" data-address data-chapters="{chapters}">
 <p class="js-off">The race needs JavaScript.</p></div>"""
 BEGIN = """<div class="begin">
 
@@ -31,7 +32,8 @@ BEGIN = """<div class="begin">
 </div>"""
 ABOUT = """You read a timeline, predict it, fix the code, watch the bubble go, and a test confirms
 it. The bubbles were first fixed in [vLLM](https://github.com/vllm-project/vllm). You need no GPU:
-read the chapters here, or run them as notebooks."""
+read the chapters here, or run them as notebooks: `make lab` opens them in
+[a checkout of the repository](.)."""
 
 
 def page(root: Path, chapters: list[Page]) -> Page:
@@ -40,7 +42,7 @@ def page(root: Path, chapters: list[Page]) -> Page:
     parts = [
         f"# {TITLE}",
         LEAD,
-        RACE,
+        RACE.format(chapters=escape(json.dumps(by_number(chapters)))),
         BEGIN.format(chapter=first, waits="docs/find_your_waits.md"),
         "## Five fixes, measured",
         f'<ul class="numbers">{"".join(map(card, headlines(root)))}</ul>',
@@ -53,6 +55,11 @@ def page(root: Path, chapters: list[Page]) -> Page:
     ]
     about = {"race": True, "description": DESCRIPTION}
     return Page.of_markdown("index.html", TITLE, "\n\n".join(parts), "README.md", about)
+
+
+def by_number(chapters: list[Page]) -> dict[str, str]:
+    """Returns the path of each chapter's page by its number, such as "00"."""
+    return {chapter.path[:2]: chapter.path for chapter in chapters}
 
 
 def headlines(root: Path) -> list[list[str]]:

@@ -91,6 +91,8 @@ class Site:
     """The address of the repository, without a slash at its end."""
     address: str = ""
     """The address of the site's folder, with a slash at its end."""
+    archive: str = ""
+    """The path of the repository's files in one archive, from the site's folder."""
 
     @property
     def binder(self) -> str:
@@ -187,8 +189,17 @@ def relinked(html: str, page: Page, find: Callable[[str], Page | None], site: Si
             if (found := find(place)) is not None:
                 return f'<a href="{page.to_root}{found.path}{anchor}">{words}</a>'
         place = os.path.normpath(os.path.join(os.path.dirname(page.source), target))
+        if place == ".":
+            return checkout(words, page, site)
         if site.repository and not place.startswith(".."):
             return f'<a href="{site.repository}/blob/main/{place}{anchor}">{words}</a>'
         return f'<span title="{target}: in the repository">{words}</span>'
 
     return EMPTY_HEADING.sub(r"<td\1></td>", LINK.sub(link, html))
+
+
+def checkout(words: str, page: Page, site: Site) -> str:
+    """Returns a link to the repository, or to the archive of its files if none is known."""
+    if site.repository or not site.archive:
+        return f'<a href="{site.repository}">{words}</a>' if site.repository else words
+    return f'{words} (<a href="{page.to_root}{site.archive}">download it as an archive</a>)'

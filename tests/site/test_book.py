@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from zipfile import ZipFile
 
 import nbformat
 import pytest
@@ -187,10 +188,27 @@ def test_links_lead_to_pull_requests_and_to_the_repository(site):
     assert f'href="{REPOSITORY}/blob/main/debubble/rules/copies.py"' in words
     assert f'href="{REPOSITORY}/edit/main/chapters/01_more.ipynb"' in words
     assert f'<a href="{REPOSITORY}">Repository</a>' in words
+    of_waits = (site / "docs/find_your_waits.html").read_text()
+    assert f'<a href="{REPOSITORY}">a checkout of the repository</a>' in of_waits
     lab = "https://mybinder.org/v2/gh/owner/debubble/main?labpath=chapters/01_more.ipynb"
     assert f'href="{lab}"' in words
     colab = re.search(r'href="https://colab[^"]*/github/owner/debubble/blob/main/([^"]+)"', words)
     assert colab and (ROOT / colab[1]).exists()
+
+
+def test_a_reader_who_has_only_the_site_gets_the_repositorys_files(tmp_path):
+    from scripts.site import docs, front
+    from scripts.site.files import write_archive, write_static
+    from scripts.site.page import Site, write_all
+
+    write_static(tmp_path)
+    pages = [front.page(ROOT, []), *docs.pages(ROOT)]
+    write_all(pages, tmp_path, Site(archive=write_archive(tmp_path, ROOT)))
+    link = 'a checkout of the repository (<a href="{}static/debubble.zip">'
+    assert link.format("../") in (tmp_path / "docs/find_your_waits.html").read_text()
+    assert link.format("") in (tmp_path / "index.html").read_text()
+    names = set(ZipFile(tmp_path / "static/debubble.zip").namelist())
+    assert {"debubble/pyproject.toml", "debubble/Makefile"} <= names
 
 
 def test_each_page_describes_itself_and_has_a_picture(site):

@@ -61,16 +61,105 @@ def program(page, name: str):
     return page.get_by_label(f"The program {name}")
 
 
-def test_it_moves_at_once_and_ends_with_a_winner(page):
+def race(page) -> None:
+    """Runs the race on the page to its end."""
+    button = page.locator(".play")
+    button.click()
+    page.get_by_role("button", name="Race", exact=True).wait_for()
+
+
+def test_it_moves_when_asked_and_ends_with_a_winner(page):
     moment = page.get_by_role("slider", name="Moment")
+    assert {moment.input_value() for _ in range(3) if not page.wait_for_timeout(200)} == {"0"}
+    page.locator(".play").click()
     seen = {moment.input_value() for _ in range(4) if not page.wait_for_timeout(400)}
     assert len(seen) > 1
-    page.get_by_role("button", name="Race again").wait_for()
-    assert moment.input_value() == "1000"
+    page.get_by_role("button", name="Race", exact=True).wait_for()
     words = page.locator(".verdict").inner_text()
     assert words.startswith("After is done 1.") and "µs instead of" in words
     assert "times modelled on an NVIDIA H200" in page.locator(".legend").inner_text()
-    assert "Line 4, item, makes the GPU idle for" in page.locator(".before .worst").inner_text()
+
+
+def test_the_answer_is_hidden_until_the_reader_has_looked(page):
+    words = page.locator(".debubble-race")
+    answers = ["keeps the GPU idle for 2", "idle 2", "Each read makes the host wait"]
+    race(page)
+    page.get_by_role("button", name="Line 2: matmul 1024").click()
+    assert "Not line 2." in words.inner_text()
+    assert not [answer for answer in answers if answer in words.inner_text()]
+    page.get_by_role("button", name="Line 4: item").click()
+    assert "Line 4 is right." in words.inner_text()
+    assert [answer for answer in answers if answer in words.inner_text()] == answers
+
+
+def test_the_answer_can_be_had_without_a_guess(page):
+    page.get_by_role("button", name="Show it").click()
+    assert (
+        page.locator(".before .worst").inner_text().startswith("Line 4, item, keeps the GPU idle")
+    )
+
+
+def test_the_race_rests_where_the_host_waits_once_the_reader_knows(page):
+    race(page)
+    assert "idles: nothing is queued" in page.locator(".panels").first.inner_text()
+    page.get_by_role("button", name="Show it").click()
+    assert "waits for the GPU, line 4" in page.locator(".panels").first.inner_text()
+    assert page.locator(".before .at-host .number").inner_text() == "4"
+
+
+def test_a_badge_blames_what_made_the_launch_late(page):
+    badges = page.locator(".before .idle")
+    page.get_by_role("button", name="Show it").click()
+    assert [words.partition(": ")[2] for words in badges.all_inner_texts()] == ["a wait"]
+    for text, line, cause in BLAMED:
+        program(page, "before").fill(text)
+        worst = page.locator(".before .worst").inner_text()
+        assert worst.startswith(f"Line {line}, "), worst
+        blamed = page.locator(f".before .behind-text > div:nth-child({line}) .idle")
+        assert blamed.inner_text().endswith(cause)
+
+
+BLAMED = [
+    ("repeat 6\n  matmul 1024\n  item\n  kernel", 3, ": a wait"),
+    ("repeat 6\n  matmul 1024\n  upload pageable 1 MiB\n  kernel", 3, ": a wait"),
+    ("repeat 6\n  matmul 1024\n  python 300 us\n  kernel", 3, ": Python"),
+    ("repeat 60\n  kernel", 2, ": late launches"),
+    ("item\nrepeat 60\n  kernel", 3, ": late launches"),
+    ("repeat 6\n  upload pinned 8 MiB\n  kernel", 2, ": a copy"),
+]
+"""Programs, the line of each that keeps the GPU idle for the longest time, and its cause."""
+
+
+@pytest.mark.parametrize("width", [1400, 900, 400])
+def test_nothing_jumps_at_a_mistake(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.get_by_role("button", name="05 ·").click()
+    page.get_by_role("button", name="Show it").click()
+    right = program(page, "before").input_value()
+    program(page, "before").fill(f"{right} ")
+    places = page.locator(".debubble-race :not(.behind-text *)")
+    before = places.evaluate_all(BOXES)
+    for mistake in ("matmol 1024", "matmul 3", "xylophone" * 30, "  item", "upload pinned 9 GiB"):
+        program(page, "before").fill(right.replace("matmul 1024", mistake))
+        assert page.locator(".before .mistake").inner_text()
+        assert places.evaluate_all(BOXES) == before, mistake
+    program(page, "before").fill(f"{right} ")
+    assert places.evaluate_all(BOXES) == before
+
+
+BOXES = """(all) => all.filter((one) => !one.closest(".below, .legend span"))
+  .map((one) => {
+    const { x, y, width, height } = one.getBoundingClientRect();
+    return [one.className.replace(" broken", ""), ...[x, y, width, height].map(Math.round)].join();
+  })"""
+
+
+def test_each_pair_is_named_as_its_chapter():
+    from debubble.views.race.facts import pairs
+    from scripts.site import chapters
+
+    titles = {page.title for page in chapters.pages(ROOT)}
+    assert {f"{pair['chapter']} · {pair['name']}" for pair in pairs()} <= titles
 
 
 def test_a_changed_line_is_run_at_once(page):
@@ -80,7 +169,7 @@ def test_a_changed_line_is_run_at_once(page):
     assert "3 waits" in waits.inner_text()
     program(page, "before").fill("repeat 3\n  matmul 1024\n  itm")
     mistake = page.locator(".before .mistake").inner_text()
-    assert mistake.startswith("Line 3: “itm” is no word of this language.")
+    assert mistake == "Line 3: “itm” is no word of this language: did you mean item?"
     assert page.locator(".after .length").inner_text().endswith("µs")
 
 
@@ -119,6 +208,7 @@ def test_each_moment_says_what_host_queue_and_device_do(page):
 def test_each_ready_pair_has_a_faster_after(page):
     for button in page.locator(".pairs button").all():
         button.click()
+        assert page.get_by_role("button", name="Show it").is_visible()
         verdict = page.locator(".verdict").inner_text()
         assert verdict.startswith("After is done") and "work" not in verdict
         assert page.locator(".mistake").all_inner_texts() == ["", ""]
@@ -127,7 +217,11 @@ def test_each_ready_pair_has_a_faster_after(page):
 def test_reduced_motion_stands_still(browser, site):
     page = browser.new_context(reduced_motion="reduce").new_page()
     page.goto((site / "index.html").as_uri())
-    assert page.get_by_role("slider", name="Moment").input_value() == "1000"
+    page.locator(".play").click()
+    moment = page.get_by_role("slider", name="Moment").input_value()
+    page.wait_for_timeout(200)
+    assert 0 < int(moment) < 1000
+    assert page.get_by_role("slider", name="Moment").input_value() == moment
     page.context.close()
 
 
@@ -140,7 +234,7 @@ def test_hostile_addresses_get_a_sentence_and_freeze_nothing(page):
     for end, (milliseconds, usual, sentence, elements) in zip(ends, found, strict=True):
         assert milliseconds < max(MOST_MS, 2 * usual), end[:200]
         assert elements == 0, end[:200]
-        assert sentence.strip().endswith((".", "…")), (end[:200], sentence)
+        assert sentence.strip().endswith((".", "…", "?")), (end[:200], sentence)
 
 
 def test_a_refused_address_changes_nothing_but_a_sentence(page):

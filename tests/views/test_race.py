@@ -7,8 +7,8 @@ from debubble.views.race.widget import Race
 
 def test_it_begins_with_the_programs_of_its_chapter():
     race = Race("00")
-    assert race.programs["name"] == "Read once"
-    assert repr(race).startswith("A race of two programs: Read once\nA training loop")
+    assert race.programs["name"] == "Reading a timeline"
+    assert repr(race).startswith("A race of two programs: Reading a timeline\nA training loop")
 
 
 def test_a_page_without_a_kernel_has_a_place_for_it_and_its_words():

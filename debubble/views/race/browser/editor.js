@@ -1,6 +1,8 @@
 // A program's text, with a number for each line, its bubbles, and a light for the line that runs.
 import { put } from "./nodes.js";
-import { inTime } from "./sums.js";
+import { counted, inTime, mainCause, worstLine } from "./sums.js";
+
+const BADGES = { wait: ": a wait", python: ": Python", launch: ": late launches", copy: ": a copy", other: "" };
 
 export class Editor {
   constructor(parent, name, onInput) {
@@ -15,8 +17,9 @@ export class Editor {
       spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off",
       "aria-label": `The program ${name}`,
     });
-    this.worst = put(this.root, "p", { class: "worst" });
-    this.mistake = put(this.root, "p", { class: "mistake", role: "status" });
+    const below = put(this.root, "div", { class: "below" });
+    this.worst = put(below, "p", { class: "worst" });
+    this.mistake = put(below, "p", { class: "mistake", role: "status" });
     this.field.addEventListener("input", onInput);
     this.field.addEventListener("scroll", () => this.follow());
   }
@@ -29,6 +32,34 @@ export class Editor {
     this.field.value = words;
   }
 
+  get isBroken() {
+    return this.mistake.textContent !== "";
+  }
+
+  /** Says what is wrong with the text: "" if nothing is. */
+  showMistake(words) {
+    this.mistake.textContent = words;
+    this.root.classList.toggle("broken", this.isBroken);
+  }
+
+  /** Writes the figures of a run: null if there was none. `withLines` says too what each line costs. */
+  describe(sums, { withLines }) {
+    this.length.textContent = sums ? inTime(sums.length) : "";
+    this.figures.textContent = sums ? figuresOf(sums) : "";
+    const shown = this.isBroken || !withLines ? null : sums;
+    this.worst.replaceChildren();
+    if (shown) this.sayWorst(worstLine(shown, this.text));
+    else if (!withLines) this.worst.textContent = "What each line costs appears here once you have found the line.";
+    this.fill(shown);
+  }
+
+  sayWorst(worst) {
+    if (typeof worst === "string") return void (this.worst.textContent = worst);
+    this.worst.append(`Line ${worst.line}, `);
+    put(this.worst, "code", {}, worst.words);
+    this.worst.append(`,${worst.rest}`);
+  }
+
   follow() {
     this.behind.style.transform = `translateY(${-this.field.scrollTop}px)`;
   }
@@ -37,7 +68,7 @@ export class Editor {
   fill(sums) {
     const lines = this.text.split("\n").length;
     this.field.rows = Math.min(Math.max(lines, 7), 14);
-    const idle = new Map((sums?.byLine ?? []).map(({ line, total }) => [line, total]));
+    const idle = new Map((sums?.byLine ?? []).map((sum) => [sum.line, sum]));
     this.rows = Array.from({ length: Math.min(lines, 200) }, (_, index) => rowOf(index + 1, idle.get(index + 1)));
     this.behind.replaceChildren(...this.rows);
     this.follow();
@@ -53,9 +84,15 @@ export class Editor {
   }
 }
 
+function figuresOf({ idle, launches, waits }) {
+  return `GPU idle ${Math.round(100 * idle)}%, ${counted(launches, "launch", "launches")}, ${counted(waits, "wait")}`;
+}
+
 function rowOf(number, idle) {
   const row = document.createElement("div");
   put(row, "span", { class: "number" }, String(number));
-  if (idle > 1) put(row, "span", { class: "idle" }, `idle ${inTime(idle)}`);
+  if (!idle || idle.total <= 1) return row;
+  const badge = put(row, "span", { class: "idle" }, `idle ${inTime(idle.total)}`);
+  put(badge, "span", { class: "why" }, BADGES[mainCause(idle)]);
   return row;
 }

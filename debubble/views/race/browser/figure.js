@@ -13,13 +13,13 @@ export class Figure {
     this.causes = Object.fromEntries(palette.causes.map((cause) => [cause.words, cause]));
   }
 
-  /** Draws both runs; what begins after the moment `now` is faint. */
-  draw(runs, length, now) {
+  /** Draws both runs. While they race, what begins after the moment `now` is faint. */
+  draw(runs, length, now, isRacing) {
     const rows = this.lay(runs);
     if (!this.begin(rows.height)) return;
     this.length = length;
     this.drawAxis(rows.height);
-    this.pen.globalAlpha = FADED;
+    this.pen.globalAlpha = isRacing ? FADED : 1;
     this.drawBlocks(rows.blocks);
     this.pen.globalAlpha = 1;
     this.pen.save();

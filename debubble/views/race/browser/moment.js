@@ -50,6 +50,19 @@ function deviceAt(events, bubbles, running, now) {
   return { words: later ? "idles: nothing is queued yet" : "is done", lines: [], state: later ? "waits" : "done" };
 }
 
+/** Returns {time, words}: the first wait of the line `line`, or else the first long bubble, and what is
+ * there. The time is undefined for a run without bubbles. */
+export function tellingMoment(run, line) {
+  if (!run?.bubbles.length) return { words: "" };
+  const wait = run.events.find((event) => event.kind === "sync" && event.line === line);
+  if (wait) return { time: middleOf(wait.start, endOf(wait)), words: `The marker is at the first wait of line ${line} of Before.` };
+  const longest = Math.max(...run.bubbles.map(({ start, end }) => end - start));
+  const { start, end } = run.bubbles.find((bubble) => bubble.end - bubble.start >= longest / 2);
+  return { time: middleOf(start, end), words: "The marker is in the first long bubble of Before." };
+}
+
+const middleOf = (start, end) => (start + end) / 2;
+
 /** The moments at which something begins or ends, in order. */
 export function changes(runs) {
   const times = runs.flatMap((run) => (run ? run.events.flatMap((event) => [event.start, endOf(event)]) : []));

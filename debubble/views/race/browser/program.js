@@ -1,5 +1,5 @@
 // Parses a program: one word a line, blocks by indentation, and a sentence for all that is no program.
-import { Sentence, quoted } from "./sentence.js";
+import { Sentence, nearest, quoted } from "./sentence.js";
 import { readValues } from "./values.js";
 
 /** Returns the program's statements, {word, values, line, body}. Throws a Sentence. */
@@ -40,8 +40,9 @@ function place(words, line, open, language) {
 function read(words, line, language) {
   const [word, ...rest] = words.split(/\s+/);
   if (!Object.hasOwn(language.words, word)) {
-    const known = Object.keys(language.words).join(", ");
-    throw new Sentence(line, `${quoted(word)} is no word of this language. It has ${known}.`);
+    const near = nearest(word, Object.keys(language.words));
+    const hint = near ? `did you mean ${near}?` : "its words are in the table below.";
+    throw new Sentence(line, `${quoted(word)} is no word of this language: ${hint}`);
   }
   const { takes, block } = language.words[word];
   return { word, values: readValues(takes, rest, line, word, language), line, isBlock: Boolean(block), body: [] };

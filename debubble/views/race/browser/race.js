@@ -1,17 +1,21 @@
 // The race: two programs side by side, run at once, and drawn on one axis with a moment to move.
-import { addressOf, readAddress, writeAddress } from "./address.js";
+import { readAddress } from "./address.js";
 import { Editor } from "./editor.js";
 import { Figure } from "./figure.js";
-import { changes, momentOf } from "./moment.js";
+import { whenLooksChange } from "./looks.js";
+import { changes, momentOf, tellingMoment } from "./moment.js";
 import { put, putButton } from "./nodes.js";
 import { Panels } from "./panels.js";
+import { Question } from "./question.js";
 import { Sentence } from "./sentence.js";
 import { simulate } from "./simulate.js";
+import { Sender } from "./sender.js";
 import { RACE_STYLE } from "./style.js";
-import { counted, inTime, sumUpRun, verdict, worstLine } from "./sums.js";
+import { counted, guiltyLines, inShort, inTime, sumUpRun, verdict } from "./sums.js";
 import { putLegend, putWords } from "./words.js";
 
 const NAMES = ["before", "after"];
+const OWN = "Your own race: change a line and see where the GPU idles.";
 const RACE_MS = 4000;
 const STEPS = 1000;
 const { language: LANGUAGE, palette: PALETTE } = FACTS;
@@ -19,30 +23,24 @@ const { language: LANGUAGE, palette: PALETTE } = FACTS;
 class Race {
   constructor(model, el) {
     this.hasAddress = model.get("address");
+    this.pages = model.get("chapters") ?? {};
+    this.told = new Set(); // the pairs whose answer the reader has seen
     this.runs = [null, null];
     this.sums = [null, null];
     this.now = 0;
     this.build(el);
     const chosen = LANGUAGE.pairs.find(({ chapter }) => chapter === model.get("pair"));
     this.begin(this.hasAddress ? readAddress(location.hash, LANGUAGE) : {}, chosen ?? LANGUAGE.pairs[0]);
-    this.onResize = new ResizeObserver(() => this.redraw());
-    this.onResize.observe(this.canvas.parentElement);
-    this.onTheme = new MutationObserver(() => this.redraw());
-    this.onTheme.observe(document.documentElement, { attributes: true });
-    this.dark = matchMedia("(prefers-color-scheme: dark)");
-    this.onScheme = () => this.redraw();
-    this.dark.addEventListener("change", this.onScheme);
+    this.forget = whenLooksChange(this.canvas.parentElement, () => this.redraw());
     this.onHash = () => this.follow(readAddress(location.hash, LANGUAGE));
     if (this.hasAddress) addEventListener("hashchange", this.onHash);
   }
 
   remove() {
-    this.onResize.disconnect();
-    this.onTheme.disconnect();
-    this.dark.removeEventListener("change", this.onScheme);
+    this.forget();
     removeEventListener("hashchange", this.onHash);
     cancelAnimationFrame(this.frame);
-    clearTimeout(this.writing);
+    this.sender?.remove();
   }
 
   // ---- the page
@@ -51,10 +49,13 @@ class Race {
     this.root = put(el, "div", { class: "debubble-race" });
     put(this.root, "style", {}, RACE_STYLE);
     this.buildPairs();
-    this.lesson = put(this.root, "p", { class: "lesson" });
-    this.verdict = put(this.root, "p", { class: "verdict", role: "status" });
+    const top = put(this.root, "div", { class: "top" });
+    this.playButton = putButton(top, "Race", null, () => (this.frame ? this.rest() : this.play()));
+    this.playButton.classList.add("play");
+    this.verdict = put(top, "p", { class: "verdict", role: "status" });
+    this.question = new Question(this.root, (verdict) => this.tell(verdict));
     const sides = put(this.root, "div", { class: "sides" });
-    this.editors = NAMES.map((name) => new Editor(sides, name, () => this.changed(null)));
+    this.editors = NAMES.map((name) => new Editor(sides, name, () => this.changed(null, { typed: true })));
     const stage = put(this.root, "div", { class: "stage" });
     this.canvas = put(stage, "canvas", { role: "img" });
     this.figure = new Figure(this.canvas, PALETTE);
@@ -79,15 +80,17 @@ class Race {
 
   buildControls() {
     const box = put(this.root, "div", { class: "timebar", role: "group", "aria-label": "Time" });
-    this.playButton = putButton(box, "Race again", null, () => (this.frame ? this.stop() : this.play()));
     putButton(box, "‹", "Back to the change before", () => this.step(-1));
     putButton(box, "›", "On to the next change", () => this.step(1));
     this.slider = put(box, "input", { type: "range", min: "0", max: String(STEPS), "aria-label": "Moment" });
     this.slider.addEventListener("input", () => this.goTo((this.slider.value / STEPS) * this.length));
     this.moment = put(box, "output", { class: "moment" });
-    this.copyButton = putButton(box, "Copy the address", null, () => this.copy());
-    this.copyButton.hidden = !this.hasAddress;
+    if (this.hasAddress) this.sender = new Sender(box, this);
     this.said = put(this.root, "p", { class: "said", role: "status" });
+  }
+
+  get texts() {
+    return this.editors.map(({ text }) => text);
   }
 
   // ---- programs
@@ -98,7 +101,6 @@ class Race {
       this.changed(null, { write: false });
     } else this.take(pair ?? otherwise, { write: false });
     this.say(complaint ? `${complaint} Here is the pair of chapter ${otherwise.chapter}.` : "");
-    this.play();
   }
 
   /** Takes what a changed address holds. A refused address costs nothing more than its sentence. */
@@ -110,70 +112,81 @@ class Race {
   take(pair, { write = true } = {}) {
     NAMES.forEach((name, index) => (this.editors[index].text = pair[name]));
     this.changed(pair, { write });
-    if (write) this.play();
   }
 
-  /** Runs both programs, after a change of their texts. */
-  changed(pair, { write = true } = {}) {
+  /** Runs both programs, after a change of their texts. While one is typed, its last run stays: nothing
+   * jumps at a mistake. */
+  changed(pair, { write = true, typed = false } = {}) {
     this.stop();
     this.pair = pair;
     this.pairButtons.forEach((button, index) => {
       button.setAttribute("aria-pressed", String(LANGUAGE.pairs[index] === pair));
     });
-    this.lesson.textContent = pair?.lesson ?? "Your own race: change a line and see where the GPU idles.";
-    this.editors.forEach((editor, index) => this.runOne(editor, index));
+    this.editors.forEach((editor, index) => this.runOne(editor, index, typed));
     this.length = Math.max(1, ...this.sums.map((sums) => sums?.length ?? 0));
     this.moments = changes(this.runs);
     this.verdict.textContent = verdict(this.sums);
     putLegend(this.legend, this.runs, this.figure);
-    this.goTo(this.length);
     this.say("");
-    if (write) this.writeSoon();
+    this.askOrTell("");
+    this.goTo(typed ? Math.min(this.now, this.length) : 0);
+    if (write) this.sender?.writeSoon();
   }
 
-  runOne(editor, index) {
+  runOne(editor, index, typed) {
+    let mistake = "";
     try {
       this.runs[index] = simulate(editor.text);
       this.sums[index] = sumUpRun(this.runs[index]);
-      editor.mistake.textContent = "";
     } catch (error) {
       if (!(error instanceof Sentence)) throw error;
-      this.runs[index] = this.sums[index] = null;
-      editor.mistake.textContent = error.message;
+      if (!typed) this.runs[index] = this.sums[index] = null;
+      mistake = error.message;
     }
-    this.describe(editor, this.sums[index]);
+    editor.showMistake(mistake);
   }
 
-  describe(editor, sums) {
-    editor.root.classList.toggle("broken", !sums);
-    editor.length.textContent = sums ? inTime(sums.length) : "";
-    editor.figures.textContent = sums
-      ? `GPU idle ${Math.round(100 * sums.idle)}%, ${counted(sums.launches, "launch").replace("launchs", "launches")}, ${counted(sums.waits, "wait")}`
-      : "";
-    editor.worst.replaceChildren();
-    if (sums) this.sayWorst(editor, worstLine(sums, editor.text));
-    editor.fill(sums);
+  // ---- the question
+
+  /** The lines of Before that a reader can look for: none in a program of the reader's own. */
+  get guilty() {
+    return this.pair && this.sums[0] ? guiltyLines(this.sums[0]) : [];
   }
 
-  sayWorst(editor, worst) {
-    if (typeof worst === "string") return void (editor.worst.textContent = worst);
-    editor.worst.append(`Line ${worst.line}, `);
-    put(editor.worst, "code", {}, worst.words);
-    editor.worst.append(`,${worst.rest}`);
+  get asks() {
+    return this.guilty.length > 0 && !this.told.has(this.pair);
+  }
+
+  tell(verdict) {
+    this.told.add(this.pair);
+    this.askOrTell(verdict);
+    this.rest();
+  }
+
+  askOrTell(verdict) {
+    if (this.asks) this.question.ask(this.editors[0].text, this.guilty);
+    else this.question.tell(verdict, this.pair?.lesson ?? OWN, this.link);
+    this.editors.forEach((editor, index) => editor.describe(this.sums[index], { withLines: !this.asks }));
+  }
+
+  get link() {
+    const href = this.pages[this.pair?.chapter];
+    return href ? { href, words: `Read chapter ${this.pair.chapter}` } : null;
   }
 
   // ---- time
 
   play() {
     this.stop();
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return this.goTo(this.length);
+    this.say("");
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return this.rest();
     const began = performance.now();
     this.playButton.textContent = "Stop";
     const tick = () => {
       const share = Math.min(1, (performance.now() - began) / RACE_MS);
+      if (share === 1) return this.rest();
+      this.frame = requestAnimationFrame(tick);
       this.show(share * this.length);
-      if (share < 1) this.frame = requestAnimationFrame(tick);
-      else this.stop();
     };
     this.frame = requestAnimationFrame(tick);
   }
@@ -181,7 +194,14 @@ class Race {
   stop() {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
-    this.playButton.textContent = "Race again";
+    this.playButton.textContent = "Race";
+  }
+
+  /** Rests at the moment that says most, with the whole picture drawn. */
+  rest() {
+    const { time, words } = tellingMoment(this.runs[0], this.asks ? null : this.sums[0]?.byLine[0]?.line);
+    this.goTo(time ?? this.length);
+    this.say(words);
   }
 
   goTo(now) {
@@ -207,42 +227,17 @@ class Race {
   showSide(name, index) {
     const run = this.runs[index];
     this.panels[index].root.hidden = !run;
-    if (!run) return this.editors[index].light({ host: [], device: [] });
+    if (!run) return "";
     const at = momentOf(run, this.now);
     this.panels[index].show(at);
-    this.editors[index].light({ host: at.host.lines, device: at.device.lines });
+    if (!this.editors[index].isBroken) this.editors[index].light({ host: at.host.lines, device: at.device.lines });
     return `${name}: the host ${at.host.words}, ${counted(at.queue.length, "item")} queued, the GPU ${at.device.words}`;
   }
 
   redraw() {
-    this.figure.draw(this.runs, this.length, this.now);
-    const words = NAMES.map((name, index) => {
-      const sums = this.sums[index];
-      return sums ? `${name}: ${inTime(sums.length)}, GPU idle ${Math.round(100 * sums.idle)} percent` : `${name}: no run`;
-    });
+    this.figure.draw(this.runs, this.length, this.now, Boolean(this.frame));
+    const words = NAMES.map((name, index) => inShort(name, this.sums[index]));
     this.canvas.setAttribute("aria-label", `Two timelines on one axis. ${words.join(". ")}.`);
-  }
-
-  // ---- the address
-
-  get end() {
-    return addressOf(this.editors.map(({ text }) => text), this.pair);
-  }
-
-  writeSoon() {
-    clearTimeout(this.writing);
-    if (this.hasAddress) this.writing = setTimeout(() => writeAddress(this.end), 300);
-  }
-
-  async copy() {
-    writeAddress(this.end);
-    const address = location.href.replace(/#.*$/s, "") + this.end;
-    try {
-      await navigator.clipboard.writeText(address);
-      this.say("Copied: the address holds both programs.");
-    } catch {
-      this.say("The address of this page now holds both programs: copy it from the browser.");
-    }
   }
 
   say(words) {

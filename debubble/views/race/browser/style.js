@@ -17,8 +17,13 @@ export const RACE_STYLE = `
   button:hover { background: rgba(128,128,128,.14); }
   button[aria-pressed=true] { background: light-dark(#00558a, #7cc3f0); color: light-dark(#fff, #10151a); border-color: transparent; }
   .pairs { display: flex; flex-wrap: wrap; gap: 6px; }
-  .lesson { margin: 10px 0 2px; }
-  .verdict { margin: 0 0 8px; font-size: 1.3em; font-weight: 650; min-height: 1.5em; }
+  .top { display: flex; align-items: center; gap: 14px; margin: 12px 0 4px; }
+  .play { flex: none; min-width: 7.5em; padding: 6px 16px; font-weight: 650; }
+  .play, .play:hover { background: light-dark(#00558a, #7cc3f0); color: light-dark(#fff, #10151a); border-color: transparent; }
+  .verdict { margin: 0; font-size: 1.3em; font-weight: 650; min-height: 1.5em; }
+  .ask { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 10px; min-height: 38px; margin-bottom: 6px; }
+  .answers { display: flex; flex-wrap: wrap; gap: 5px; }
+  button:disabled { opacity: .6; cursor: default; text-decoration: line-through; }
   .sides { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 18px; }
   .side { min-width: 0; }
   .head { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 10px; }
@@ -37,7 +42,7 @@ export const RACE_STYLE = `
   }
   textarea {
     position: relative; display: block; width: 100%; resize: none; border: 0; outline: 0; color: inherit;
-    background: transparent; box-sizing: border-box; padding-left: 34px; padding-right: 92px;
+    background: transparent; box-sizing: border-box; padding-left: 34px; padding-right: 150px;
     overflow: auto; white-space: pre; max-width: none; border-radius: 0;
   }
   .behind-text { position: absolute; inset: 0 0 auto 0; }
@@ -47,15 +52,16 @@ export const RACE_STYLE = `
   .behind-text .at-host { border-left-color: light-dark(#b97f00, #f2b632); background: light-dark(#fdf1d6, #3a2f15); }
   .behind-text .at-device { background: light-dark(#d8ecf9, #173448); }
   .behind-text .at-host.at-device { background: light-dark(#e4ead9, #2a342c); }
-  .worst { margin: 4px 0 0; }
-  .mistake { margin: 4px 0 0; color: light-dark(#a02c00, #ff9d7a); overflow-wrap: anywhere; }
-  .mistake:empty, .worst:empty, .said:empty, .lesson:empty { display: none; }
+  .below { margin-top: 4px; min-height: 3em; }
+  .worst { margin: 0; }
+  .mistake { margin: 0; color: light-dark(#a02c00, #ff9d7a); overflow-wrap: anywhere; }
+  .mistake:empty, .worst:empty { display: none; }
   .stage { margin-top: 12px; }
   canvas { display: block; width: 100%; cursor: col-resize; touch-action: pan-y; }
   .timebar { display: flex; flex-wrap: wrap; align-items: center; gap: 6px; margin: 2px 0 6px; }
   .timebar input { flex: 1 1 180px; min-width: 0; accent-color: light-dark(#00558a, #7cc3f0); }
   .moment { min-width: 5em; text-align: right; font-variant-numeric: tabular-nums; }
-  .said { margin: 4px 0; }
+  .said { margin: 4px 0; min-height: 1.5em; }
   .panels {
     display: grid; grid-template-columns: 4em minmax(0, 1fr) minmax(0, .8fr) minmax(0, 1.2fr); gap: 6px;
     align-items: stretch; margin-top: 5px;
@@ -81,7 +87,12 @@ export const RACE_STYLE = `
     .sides { grid-template-columns: minmax(0, 1fr); }
     .pairs { flex-wrap: nowrap; overflow-x: auto; padding-bottom: 4px; }
     .pairs button { white-space: nowrap; flex: none; }
-    .verdict { font-size: 1.1em; }
+    .verdict { font-size: 1.1em; min-height: 4.5em; }
+    .ask { min-height: 100px; align-content: center; }
+    .panel { min-height: 82px; }
+    .below { min-height: 4.5em; }
+    .idle .why { display: none; }
+    textarea { padding-right: 92px; }
     .panels { grid-template-columns: minmax(0, 1fr) minmax(0, .7fr) minmax(0, 1.3fr); }
     .whose { grid-column: 1 / -1; }
   }
