@@ -18,8 +18,8 @@ from .setting import Setting, add, small
 
 pytestmark = pytest.mark.sim
 LENGTHS = (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33)
-WARM_UP = 60
-STEPS = 40
+WARM_UP = 25
+STEPS = 20
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,12 @@ def test_no_page_and_what_it_loads_is_large(site):
 def sent(page: Path, site: Path) -> int:
     """Returns the gzipped bytes of a page, of the files that it loads, and of the search index."""
     files = [*files_of(page), site / "static/search.js"]
-    return sum(len(gzip.compress(path.read_bytes())) for path in files)
+    return sum(gzipped(path) for path in files)
+
+
+@cache
+def gzipped(path: Path) -> int:
+    return len(gzip.compress(path.read_bytes()))
 
 
 @pytest.mark.deep(SHARES)
