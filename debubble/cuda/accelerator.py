@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from debubble.traces.names import BEGIN, END
+
 from ..contract import backward_pass
 from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
@@ -36,7 +38,7 @@ from .guard.watch import SyncWatch
 from .memory_limit import limit_memory
 from .sleep import sleep
 from .trace.kineto import events_of
-from .trace.marks import BEGIN, END, Marks, annotate, hooks_marked, marked
+from .trace.marks import Marks, annotate, hooks_marked, marked
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..contract.source_line import SourceLine
 from ..timeline.bubbles import Bubble
 from ..timeline.event import Event
-from .host import DOING, NONE, OUTSIDE, Doing, Lines
+from .host import DOING, OUTSIDE
 from .reading import Trace
 
 AFTER_WAIT = "the host waited for the device first"
@@ -36,8 +36,7 @@ class Part(NamedTuple):
     operator: str | None
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """All idle time of one cause at one place: a line if the trace has stacks, or an operator."""
 
     cause: str
@@ -97,18 +96,17 @@ def find(trace: Trace, start: float | None = None, end: float | None = None) -> 
 def parts(trace: Trace) -> Iterator[Part]:
     """Yields all idle time of a trace's device in order, in parts of one cause each."""
     unseen = graphs_without_kernels(trace)
-    doing = HostTimes(trace)
     order = sorted((e for e in trace.timeline.events if e.on_device), key=lambda e: e.start)
     ends = Streams(order)
     for bubble in trace.timeline.bubbles():
-        for part in parts_of(bubble, trace, doing, ends):
+        for part in parts_of(bubble, trace, ends):
             if unseen:
                 yield from without(part, unseen)
             else:
                 yield part
 
 
-def parts_of(bubble: Bubble, trace: Trace, doing: HostTimes, ends: Streams) -> Iterator[Part]:
+def parts_of(bubble: Bubble, trace: Trace, ends: Streams) -> Iterator[Part]:
     launch = bubble.next_event.launched_by
     operator = None if launch is None else trace.timeline.events[launch].operator
     operator = operator or bubble.next_event.name
@@ -126,7 +124,20 @@ def parts_of(bubble: Bubble, trace: Trace, doing: HostTimes, ends: Streams) -> I
     elif launch is None:
         yield Part(bubble.start, bubble.end, HOST_CAUSES[OUTSIDE], bubble.source, operator)
     else:
-        yield from doing.parts(bubble, trace.row_of[launch], operator)
+        yield from parts_of_host(bubble, trace, trace.row_of[launch], operator)
+
+
+def parts_of_host(bubble: Bubble, trace: Trace, row: int, operator: str) -> Iterator[Part]:
+    """Yields a bubble's time by what the thread of the launch `row` did in it. Time after the
+    launch, on its way to the device, counts as launching."""
+    host, reached = trace.host, bubble.start
+    track, begin = int(host.tracks[row]), bubble.start + trace.origin
+    for number, length in host.times(track, begin, bubble.end + trace.origin).items():
+        kind, line, name = host.places[number]
+        if line is None and name is None:
+            name = f"before {operator}"
+        yield Part(reached, reached + length, HOST_CAUSES[kind], line, name)
+        reached += length
 
 
 def without(part: Part, unseen: list[tuple[float, float]]) -> Iterator[Part]:
@@ -184,52 +195,3 @@ class Streams:
     def before(self, time: float) -> str | None:
         at = bisect_right(self._ends, time + 0.01) - 1
         return self._lanes[at] if at >= 0 else None
-
-
-class HostTimes:
-    """The work of a trace's threads between two times of its timeline."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._tracks, self._origin = trace.tracks, trace.origin
-        lines, names = Lines(trace.rows.names), trace.rows.names
-        kinds = [*trace.host.kinds, Doing(OUTSIDE, NONE, NONE)]
-        self._places = [
-            (
-                HOST_CAUSES[doing.kind],
-                lines(doing.function),
-                None if doing.operator == NONE else names[doing.operator][6:],
-            )
-            for doing in kinds
-        ]
-        """The cause, line and operator of each kind of activity; the last is that of no thread."""
-        self._lists = {
-            track: (thread.starts.tolist(), thread.doing.tolist())
-            for track, thread in trace.host.threads.items()
-        }
-
-    def times(self, track: int, start: float, end: float) -> dict[int, float]:
-        """Returns the microseconds of each kind of activity of a thread from `start` to `end`."""
-        starts, doing = self._lists[track]
-        reached, end = start + self._origin, end + self._origin
-        at, last = bisect_right(starts, reached) - 1, len(starts) - 1
-        times: dict[int, float] = {}
-        while reached < end:
-            until = end if at >= last or starts[at + 1] > end else starts[at + 1]
-            if until > reached:
-                kind = doing[at] if at >= 0 else -1
-                times[kind] = times.get(kind, 0.0) + until - reached
-                reached = until
-            at += 1
-        return times
-
-    def parts(self, bubble: Bubble, row: int, operator: str) -> Iterator[Part]:
-        """Yields a bubble's time by what the thread of the launch `row` did in it. Time after the
-        launch, on its way to the device, counts as launching."""
-        reached = bubble.start
-        times = self.times(int(self._tracks[row]), reached, bubble.end)
-        for kind, length in times.items():
-            cause, line, name = self._places[kind]
-            if line is None and name is None:
-                name = f"before {operator}"
-            yield Part(reached, reached + length, cause, line, name)
-            reached += length

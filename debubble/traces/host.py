@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from dataclasses import dataclass
+from bisect import bisect_right
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ from .rows import (
     NONE,
     OPERATOR,
     RUNTIME,
-    Floats,
     Integers,
     Rows,
 )
@@ -44,6 +44,7 @@ LOCKS = re.compile(
 )
 LOADERS = ("enumerate(DataLoader)",)
 CALLS = (RUNTIME, DRIVER)
+ATEN = "aten::"
 
 
 class Doing(NamedTuple):
@@ -55,23 +56,74 @@ class Doing(NamedTuple):
     operator: int
 
 
-@dataclass
-class Thread:
-    """One thread's stretches in order: each lasts from its start to the next one's."""
-
-    starts: Floats
-    doing: Integers
-    """A place in `Host.kinds` for each stretch."""
+NOTHING = Doing(OUTSIDE, NONE, NONE)
 
 
-@dataclass
+class Place(NamedTuple):
+    """An activity in words: its number, the function's first line, and the operator's name."""
+
+    kind: int
+    source: SourceLine | None
+    operator: str | None
+
+
+class Thread(NamedTuple):
+    """One thread's stretches in order: each lasts from its start to the next one's. `doing` has the
+    place in `Host.kinds` of each."""
+
+    starts: array[float]
+    doing: array[int]
+
+
 class Host:
-    """All threads that call CUDA, by their track, and what each call was made for."""
+    """The activities of all threads that call CUDA, by their track, and of which activity each CUDA
+    call is part, by its row. `tracks` has the thread of each row."""
 
-    kinds: list[Doing]
-    threads: dict[int, Thread]
-    of_call: dict[int, Doing]
-    """The activity that each CUDA call is part of, by its row."""
+    def __init__(self, rows: Rows) -> None:
+        self.rows, self.tracks = rows, threads_of_calls(rows)
+        self.kinds: list[Doing] = []
+        self.threads: dict[int, Thread] = {}
+        self.of_call: dict[int, Doing] = {}
+        self._lines: dict[int, SourceLine | None] = {NONE: None}
+
+    def line(self, function: int) -> SourceLine | None:
+        """Returns the first line of a function of the user's, or None for any other name."""
+        if function not in self._lines:
+            self._lines[function] = function_line(self.rows.names[function])
+        return self._lines[function]
+
+    def operator(self, name: int) -> str | None:
+        return None if name == NONE else self.rows.names[name].removeprefix(ATEN)
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """The place of each kind of activity; the last one, of number NONE, is that of no
+        thread."""
+        return [
+            Place(kind, self.line(function), self.operator(operator))
+            for kind, function, operator in [*self.kinds, NOTHING]
+        ]
+
+    def doing(self, track: int, time: float) -> Doing:
+        """Returns a thread's activity at a time of the trace."""
+        starts, doing = self.threads[track]
+        at = bisect_right(starts, time) - 1
+        return self.kinds[doing[at]] if at >= 0 else NOTHING
+
+    def times(self, track: int, start: float, end: float) -> dict[int, float]:
+        """Returns the microseconds of each kind of activity of a thread between two times of the
+        trace."""
+        starts, doing = self.threads[track]
+        at, last = bisect_right(starts, start) - 1, len(starts) - 1
+        times: dict[int, float] = {}
+        while start < end:
+            until = end if at >= last or starts[at + 1] > end else starts[at + 1]
+            if until > start:
+                kind = doing[at] if at >= 0 else NONE
+                times[kind] = times.get(kind, 0.0) + until - start
+                start = until
+            at += 1
+        return times
 
 
 def threads_of_calls(rows: Rows) -> Integers:
@@ -90,35 +142,33 @@ def threads_of_calls(rows: Rows) -> Integers:
     return tracks
 
 
-def read_host(rows: Rows) -> Host:
-    """Returns what every thread that calls CUDA was doing, from its rows nested in each other."""
-    tracks = threads_of_calls(rows)
-    host = Host([], {}, {})
-    on_host = rows.of(OPERATOR, ANNOTATION, FUNCTION, *CALLS)
-    of_track = tracks[on_host]
-    reader = _Reader(rows, host)
-    for track in np.unique(tracks[rows.of(*CALLS)]).tolist():
-        mine = on_host[of_track == track]
-        order = mine[np.lexsort((-rows.duration[mine], rows.start[mine]))]
-        host.threads[track] = reader.thread(order)
-    return host
+class Reader:
+    """Reads the rows of threads, nested in each other. What a row does inside another is found once
+    for each pair of them: traces repeat."""
 
+    OF_THREADS: tuple[int, ...] = CALLS
+    """The categories of rows that a thread needs one of to be read."""
 
-class _Reader:
-    """Reads threads one after the other. What a row does inside another is found once for each
-    pair of them: traces repeat."""
-
-    def __init__(self, rows: Rows, host: Host) -> None:
-        self.rows, self.host = rows, host
+    def __init__(self, rows: Rows) -> None:
+        self.rows, self.host = rows, Host(rows)
         self.numbers: dict[Doing, int] = {}
-        self.lines = Lines(rows.names)
+
+    def read(self) -> Host:
+        rows, tracks = self.rows, self.host.tracks
+        on_host = rows.of(OPERATOR, ANNOTATION, FUNCTION, *CALLS)
+        of_track = tracks[on_host]
+        for track in np.unique(tracks[rows.of(*self.OF_THREADS)]).tolist():
+            mine = on_host[of_track == track]
+            order = mine[np.lexsort((-rows.duration[mine], rows.start[mine]))]
+            self.host.threads[track] = self.thread(order)
+        return self.host
 
     def thread(self, order: Integers) -> Thread:
         """Returns a thread's stretches. `order` has its rows by start, the longer one first."""
         rows, kinds, of_call = self.rows, self.host.kinds, self.host.of_call
         starts, doing = array("d"), array("q")
         inside: dict[tuple[int, int, int], int] = {}
-        outside = self.number(Doing(OUTSIDE, NONE, NONE))
+        outside = self.number(NOTHING)
         around, open_rows = outside, [(float("inf"), outside)]
         reached = -float("inf")
         begins = rows.start[order].tolist()
@@ -151,7 +201,7 @@ class _Reader:
                 reached = closed
                 starts.append(closed)
                 doing.append(open_rows[-1][1])
-        return Thread(np.array(starts), np.array(doing))
+        return Thread(starts, doing)
 
     def number(self, state: Doing) -> int:
         found = self.numbers.get(state)
@@ -170,22 +220,9 @@ class _Reader:
         if kind in (LOADER, LOCK):
             return around
         if category == OPERATOR:
-            return Doing(OPERATORS, function, name if text.startswith("aten::") else operator)
+            return Doing(OPERATORS, function, name if text.startswith(ATEN) else operator)
         if category == ANNOTATION:
             is_loader = text.startswith(LOADERS)
             return Doing(LOADER, function, operator) if is_loader else around
         waits = LOCK if LOCKS.match(text) else PYTHON
-        return Doing(waits, function if self.lines(name) is None else name, operator)
-
-
-class Lines:
-    """The source lines of functions, each made once."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
-        self._known: dict[int, SourceLine | None] = {NONE: None}
-
-    def __call__(self, function: int) -> SourceLine | None:
-        if function not in self._known:
-            self._known[function] = function_line(self._names[function])
-        return self._known[function]
+        return Doing(waits, function if self.host.line(name) is None else name, operator)

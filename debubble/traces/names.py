@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from functools import cache
 
 from ..contract.source_line import SourceLine
 from ..timeline.event import CopyKind, EventKind
 
 DEFAULT_STREAM = 7
 """CUPTI's number of the legacy default stream."""
-DEVICE_KINDS: dict[str, EventKind] = {
-    "kernel": "kernel",
-    "gpu_memcpy": "copy",
-    "gpu_memset": "memset",
-}
 HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
-
-
+PREFIX = "debubble:"
+"""The first characters of the annotations that our own recordings make."""
+BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"
+"""Annotations where the recorded block begins and ends."""
 ALLOCATES = ("cudaMalloc", "cudaHostAlloc", "cuMemCreate")
 
 
@@ -55,6 +53,7 @@ def lanes(streams: Iterable[int]) -> dict[int, str]:
     return {stream: f"stream {number}" for stream, number in numbers.items()}
 
 
+@cache
 def short_kernel_name(name: str) -> str:
     """Returns `reduce_kernel` for `void at::native::reduce_kernel<512, 1, ...>(...)`."""
     bare = re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0]

@@ -79,6 +79,17 @@ class Rows:
         """Returns the places of all rows of these categories."""
         return np.flatnonzero(np.isin(self.category, categories))
 
+    def named(self, name: str) -> Integers:
+        """Returns the places of all rows of this name."""
+        return np.flatnonzero(self.name == (self.names.index(name) if name in self.names else NONE))
+
+    def text(self, row: int) -> str:
+        return self.names[self.name[row]]
+
+    def in_time(self, rows: Integers) -> Integers:
+        """Returns rows in the order of their starts."""
+        return rows[np.argsort(self.start[rows], kind="stable")]
+
 
 class Collector:
     """Takes the events of a trace one after the other, and keeps their columns."""

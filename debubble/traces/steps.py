@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .names import PREFIX
 from .reading import Trace
 from .rows import ANNOTATION
 
 NUMBERED = re.compile(r"(.*?)[#_ ]?\d+")
-OURS = "debubble:"
 FEWEST = 3
 SAME = 0.9
 """The share of kernels that have to repeat after one period."""
@@ -68,7 +68,7 @@ def by_annotations(trace: Trace) -> list[Step]:
     groups: dict[str, list[int]] = defaultdict(list)
     for row in rows.of(ANNOTATION).tolist():
         name = rows.names[rows.name[row]]
-        if not name.startswith((OURS, "enumerate(", "Optimizer.", "## Call CompiledFxGraph")):
+        if not name.startswith((PREFIX, "enumerate(", "Optimizer.", "## Call CompiledFxGraph")):
             matched = NUMBERED.fullmatch(name)
             groups[matched[1] if matched else name].append(row)
     candidates = [found for found in groups.values() if len(found) >= 2]

@@ -16,8 +16,9 @@ import debubble
 from debubble.contract.python import follow
 from debubble.cuda.trace.driver_calls import unrecorded_copy_calls
 from debubble.cuda.trace.kineto import events_of
-from debubble.cuda.trace.marks import BEGIN, COPY, END, FAILED, PREFIX, Marks, marked_copy
+from debubble.cuda.trace.marks import COPY, FAILED, Marks, marked_copy
 from debubble.timeline.threads import ANOTHER
+from debubble.traces.names import BEGIN, END, PREFIX
 
 
 def work(x):

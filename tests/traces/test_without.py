@@ -10,7 +10,6 @@ from debubble.traces.findings import AFTER_WAIT, COPY, GAP, HOST_CAUSES, Finding
 from debubble.traces.host import OPERATORS
 from debubble.traces.reading import read_trace
 from debubble.traces.replay.critical import BETWEEN, KERNELS, critical_path
-from debubble.traces.replay.cuts import interpolate
 from debubble.traces.replay.without import Without, host_scale_for
 from tests.outside.traces.predict import gains
 
@@ -124,10 +123,6 @@ def test_work_of_another_stream_is_still_waited_for(tmp_path):
 def test_causes_that_name_no_work_have_no_prediction(tmp_path):
     replay, _ = replay_of(waiting(10, 20), tmp_path)
     assert replay.share([Finding(GAP, None, None, 10.0, 1)]) is None
-
-
-def test_times_between_two_sums_are_interpolated():
-    assert [interpolate(at, [0, 10, 20], [0, 10, 10]) for at in (-1, 5, 15, 30)] == [0, 5, 10, 10]
 
 
 def test_a_slow_profiler_is_scaled_away(tmp_path):

@@ -29,7 +29,12 @@ def unrecorded_copy_calls(rows: list[KinetoRow]) -> list[KinetoRow]:
     }
     marks = _marks_of_copies(rows, {row["name"] for row in calls})
     return [
-        {**mark, "name": _function(mark), "args": {"correlation": correlation}}
+        {
+            **mark,
+            "cat": "cuda_driver",
+            "name": _function(mark),
+            "args": {"correlation": correlation},
+        }
         for mark, correlation in zip(marks, sorted(copied - known), strict=False)
     ]
 

@@ -22,9 +22,8 @@ from debubble.contract.source_line import SourceLine, source_line
 from debubble.private.torch import RecordFunctionFast, get_current_function_mode_stack
 from debubble.rules.calls import describe
 from debubble.timeline.threads import ANOTHER, name_of
+from debubble.traces.names import PREFIX
 
-PREFIX = "debubble:"
-BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"
 COPY = f"{PREFIX}copy:"
 """The prefix of a mark around a copy, followed by the name of the driver's function."""
 COMPILE = f"{PREFIX}compile:"

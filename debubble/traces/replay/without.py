@@ -7,7 +7,6 @@ from functools import cached_property
 
 from ...timeline.event import Event
 from ..findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding
-from ..host import Lines
 from ..reading import Trace
 from .critical import Share, critical_path, shares
 from .cuts import Cuts, next_kernels
@@ -32,7 +31,6 @@ class Without:
         the host down, as `host_scale_for` finds it."""
         self.trace, self.host_scale = trace, host_scale
         self.events = trace.timeline.events
-        self.lines = Lines(trace.rows.names)
 
     @cached_property
     def graph(self) -> Graph:
@@ -66,12 +64,8 @@ class Without:
         waits = {place(f) for f in findings if f.cause == AFTER_WAIT}
         copies = {place(f) for f in findings if f.cause == COPY}
         gone = self._waits_gone(waits) | self._copies_gone(copies)
-        cuts = Cuts(
-            self.trace,
-            self.lines,
-            self.next_kernels,
-            [f for f in findings if f.cause in HOST_CAUSES],
-        )
+        of_host = [finding for finding in findings if finding.cause in HOST_CAUSES]
+        cuts = Cuts(self.trace, self.next_kernels, of_host)
         changes: Changes = {}
         for index, event in enumerate(self.events):
             if event.on_device:

@@ -21,7 +21,7 @@ def facts() -> dict[str, object]:
         "categories": rows.CATEGORIES,
         "latest": rows.LATEST,
         "far": reading.FAR,
-        "marks": [reading.BEGIN, reading.END],
+        "marks": [names.BEGIN, names.END],
         "default_stream": names.DEFAULT_STREAM,
         "loader": host.LOADERS[0],
         "machinery": sorted(names.MACHINERY | sys.stdlib_module_names),
