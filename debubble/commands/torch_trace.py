@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from debubble.contract.python.garbage import no_collection
 from debubble.timeline.trace_file import TraceFileError, write_whole
 from debubble.traces.findings import Findings
 from debubble.traces.summary import Summary, compare, summarize
@@ -62,7 +63,8 @@ def read(file: Path, wanted: Wanted, measured_us: float | None = None) -> Summar
     from debubble.traces.reading import read_trace
 
     try:
-        return summarize(read_trace(file, wanted.gpu), wanted.step, measured_us)
+        with no_collection():
+            return summarize(read_trace(file, wanted.gpu), wanted.step, measured_us)
     except TraceFileError:
         raise
     except ValueError as error:

@@ -55,7 +55,9 @@ class Builder:
         inside = (call_of != NONE) | (begin == -np.inf)
         self.work, self.call_of = on_device[inside].tolist(), call_of[inside].tolist()
         launches = set(self.call_of)
-        kinds = ((row, host_kind(rows.text(row), row in launches, allocations)) for row in calls.tolist())
+        kinds = (
+            (row, host_kind(rows.text(row), row in launches, allocations)) for row in calls.tolist()
+        )
         self.calls = [(row, kind) for row, kind in kinds if kind is not None]
         starts = [rows.start[row] for row in [row for row, _ in self.calls] + self.work[:1]]
         self.origin = begin if np.isfinite(begin) else float(min(starts, default=0.0))

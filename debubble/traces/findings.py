@@ -21,6 +21,9 @@ GAP = "between two kernels"
 UNSEEN = "not known: graphs without their kernels"
 OTHER = "no reason in the trace"
 HOST_CAUSES = tuple(f"the host: {what}" for what in DOING)
+MOST_US = 100.0
+"""The longest time in which a stream sees that another stream is done: it takes microseconds. A
+longer gap in which no stream works has another reason."""
 CAUSES = (AFTER_WAIT, *HOST_CAUSES, COPY, STREAM, GAP, OTHER, UNSEEN)
 """The causes of idle time. "The host" is what the host did instead of launching the next kernel, if
 it had not waited for the device before."""
@@ -96,48 +99,73 @@ def find(trace: Trace, start: float | None = None, end: float | None = None) -> 
 def parts(trace: Trace) -> Iterator[Part]:
     """Yields all idle time of a trace's device in order, in parts of one cause each."""
     unseen = graphs_without_kernels(trace)
+    waits = waits_of(trace.timeline.events)
     order = sorted((e for e in trace.timeline.events if e.on_device), key=lambda e: e.start)
     ends = Streams(order)
     for bubble in trace.timeline.bubbles():
-        for part in parts_of(bubble, trace, ends):
+        for part in parts_of(bubble, trace, waits, ends):
             if unseen:
                 yield from without(part, unseen)
             else:
                 yield part
 
 
-def parts_of(bubble: Bubble, trace: Trace, ends: Streams) -> Iterator[Part]:
+def parts_of(
+    bubble: Bubble, trace: Trace, waits: dict[int, float], ends: Streams
+) -> Iterator[Part]:
+    start, end, held = bubble.start, bubble.end, bubble.held_by
     launch = bubble.next_event.launched_by
     operator = None if launch is None else trace.timeline.events[launch].operator
     operator = operator or bubble.next_event.name
     if bubble.cause == "waiting for a copy":
-        name = bubble.held_by.name if bubble.held_by else None
-        yield Part(bubble.start, bubble.end, COPY, bubble.source, name)
+        yield Part(start, end, COPY, bubble.source, held.name if held else None)
     elif bubble.cause == "waiting for a kernel":
-        yield Part(bubble.start, bubble.end, GAP, None, None)
+        yield Part(start, end, GAP, None, None)
     elif bubble.cause == "other":
-        crossed = ends.before(bubble.start) != bubble.next_event.lane
-        yield Part(bubble.start, bubble.end, STREAM if crossed else OTHER, bubble.source, operator)
-    elif bubble.held_by is not None:
-        held = bubble.held_by
-        yield Part(bubble.start, bubble.end, AFTER_WAIT, held.source, held.operator or held.name)
+        crossed = end - start <= MOST_US and ends.before(start) != bubble.next_event.lane
+        yield Part(start, end, STREAM if crossed else OTHER, bubble.source, operator)
     elif launch is None:
-        yield Part(bubble.start, bubble.end, HOST_CAUSES[OUTSIDE], bubble.source, operator)
+        yield Part(start, end, HOST_CAUSES[OUTSIDE], bubble.source, operator)
     else:
-        yield from parts_of_host(bubble, trace, trace.row_of[launch], operator)
+        if held is not None:
+            start = min(end, start + waits[id(held)])
+            yield Part(bubble.start, start, AFTER_WAIT, held.source, held.operator or held.name)
+        yield from parts_of_host(trace, trace.row_of[launch], start, end, operator)
 
 
-def parts_of_host(bubble: Bubble, trace: Trace, row: int, operator: str) -> Iterator[Part]:
-    """Yields a bubble's time by what the thread of the launch `row` did in it. Time after the
-    launch, on its way to the device, counts as launching."""
-    host, reached = trace.host, bubble.start
-    track, begin = int(host.tracks[row]), bubble.start + trace.origin
-    for number, length in host.times(track, begin, bubble.end + trace.origin).items():
+def parts_of_host(
+    trace: Trace, row: int, start: float, end: float, operator: str
+) -> Iterator[Part]:
+    """Yields idle time by what the thread of the launch `row` did in it. Time after the launch, on
+    its way to the device, counts as launching."""
+    host, origin = trace.host, trace.origin
+    times = host.times(int(host.tracks[row]), start + origin, end + origin)
+    for number, length in times.items():
         kind, line, name = host.places[number]
         if line is None and name is None:
             name = f"before {operator}"
-        yield Part(reached, reached + length, HOST_CAUSES[kind], line, name)
-        reached += length
+        yield Part(start, start + length, HOST_CAUSES[kind], line, name)
+        start += length
+
+
+def same_place(event: Event, other: Event) -> bool:
+    return (event.source, event.operator) == (other.source, other.operator)
+
+
+def waits_of(events: list[Event]) -> dict[int, float]:
+    """Returns the microseconds that the host lost in each wait, by the id of its event: with the
+    call of the copy that it follows, which may wait as well. Without the wait, the host would be
+    earlier by that time and no more."""
+    previous: dict[str | None, Event] = {}
+    lost: dict[int, float] = {}
+    for event in events:
+        if event.kind == "sync":
+            before = previous.get(event.thread)
+            is_one = before is not None and before.operator and same_place(before, event)
+            lost[id(event)] = event.end - (before if before and is_one else event).start
+        if not event.on_device:
+            previous[event.thread] = event
+    return lost
 
 
 def without(part: Part, unseen: list[tuple[float, float]]) -> Iterator[Part]:

@@ -10,13 +10,12 @@ from typing import Any
 from ..timeline.trace_file import TraceFileError
 from .text import Path, texts
 
-EVENTS = "traceEvents"
+EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 MOST_CHARACTERS = 2**22
-"""The most characters of one event, or of one value beside the events."""
+"""The most characters of one event, before the events, and after them."""
 NEAR = 64
 """An error that is fewer characters than this before the end of the text so far may be because the
 rest is not read yet."""
-SPACES = re.compile(r"[ \t\n\r]*")
 BETWEEN = re.compile(r"[ \t\n\r,]*")
 scan: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder(strict=False))["scan_once"]
 
@@ -29,10 +28,6 @@ class JsonStream:
         self._parts = texts(path)
         self._text, self._at, self._passed = "", 0, 0
 
-    @property
-    def place(self) -> str:
-        return f"character {self._passed + self._at:,}"
-
     def damaged(self, what: str) -> TraceFileError:
         return TraceFileError(f"{self.path} is not a trace that can be read: {what}.")
 
@@ -40,100 +35,82 @@ class JsonStream:
         """Calls `event` for each item of `traceEvents`, and returns the other entries of the
         top-level object. Raises TraceFileError, with the place, for anything else."""
         self._expect_object()
-        header: dict[str, object] = {}
-        has_events = False
-        while (character := self._next(BETWEEN)) != "}":
-            if character != '"':
-                raise self._wrong("a name in quotes")
-            name = self._value()
-            if self._next(SPACES) != ":":
-                raise self._wrong("a colon")
-            self._at += 1
-            if name == EVENTS and self._next(SPACES) == "[":
-                has_events = True
-                self._at += 1
-                for item in self._items():
-                    event(item)
-            else:
-                header[name] = self._value()
-        self._at += 1
-        if self._next(SPACES):
-            raise self._wrong("the end of the file")
-        if not has_events:
-            raise self.damaged(f"it has no list {EVENTS}")
+        before, start = self._up_to_events(), self._passed + self._at
+        if EVENTS.search(before):
+            for item in self._items():
+                event(item)
+            start = self._passed + self._at
+            while len(self._text) - self._at < MOST_CHARACTERS and self._fill():
+                pass
+        header = self._header(before, self._text[self._at :], start)
+        if not isinstance(header, dict) or not isinstance(header.get("traceEvents"), list):
+            raise self.damaged("it has no list traceEvents")
         return header
 
     def _expect_object(self) -> None:
-        first = self._next(SPACES)
-        if first == "\ufeff":
-            self._at += 1
-            first = self._next(SPACES)
+        """Passes what is before the object's brace."""
+        first = ""
+        while not first and self._fill():
+            text = self._text.lstrip("\ufeff \t\n\r")
+            self._at, first = len(self._text) - len(text), text[:1]
         if first == "[":
             raise self.damaged("it is a list, and torch.profiler writes an object with traceEvents")
         if first != "{":
             raise self.damaged("it is not JSON" if first else "it is empty")
-        self._at += 1
+
+    def _up_to_events(self) -> str:
+        """Passes and returns the text up to the first event, or all text if there is none."""
+        while not (found := EVENTS.search(self._text, self._at)):
+            if len(self._text) > MOST_CHARACTERS or not self._fill():
+                break
+        begin, self._at = self._at, found.end() if found else len(self._text)
+        return self._text[begin : self._at]
 
     def _items(self) -> Iterator[Any]:
-        """Yields the items of the list that begins at the current place, and passes its end."""
-        while self._next(BETWEEN) != "]":
-            text, at = self._text, self._at
-            try:
-                while text[at] == "{":
-                    item, end = scan(text, at)
-                    self._at = end
-                    yield item
-                    passed = BETWEEN.match(text, end)
-                    at = passed.end() if passed else end
-                    self._at = at
-            except (json.JSONDecodeError, StopIteration, IndexError):
-                pass
-            except (RecursionError, ValueError) as error:
-                raise self._refused(error) from None
-            if self._next(BETWEEN) != "]":
-                yield self._value()
-        self._at += 1
-
-    def _value(self) -> Any:
-        """Returns the value that begins at the current place, and passes it."""
-        self._next(SPACES)
+        """Yields the items of the list that begins at the current place, up to its end."""
+        text, at = self._text, self._at
         while True:
+            passed = BETWEEN.match(text, at)
+            at = passed.end() if passed else at
+            if text.startswith("]", at):
+                break
             try:
-                value, end = scan(self._text, self._at)
-                if end < len(self._text) or not self._fill():
-                    self._at = end
-                    return value
+                item, at = scan(text, at)
             except StopIteration as stopped:
-                self._more_or_wrong(stopped.value, "a value")
+                text, at = self._more(at, stopped.value, "a value")
             except json.JSONDecodeError as error:
-                unfinished = error.msg.startswith("Unterminated string")
-                place = len(self._text) if unfinished else error.pos
-                self._more_or_wrong(place, error.msg.lower().removeprefix("expecting "))
+                text, at = self._more(at, *place_of(error, text))
             except (RecursionError, ValueError) as error:
-                raise self._refused(error) from None
+                raise self._refused(error, self._passed + at) from None
+            else:
+                yield item
+        self._at = at
 
-    def _more_or_wrong(self, place: int, expected: str) -> None:
-        """Reads on if the text so far ends soon after `place`, where something is wrong."""
-        if place + NEAR < len(self._text):
-            self._at = place
-            raise self._wrong(expected)
-        if len(self._text) - self._at > MOST_CHARACTERS:
-            raise self.damaged(f"one value at {self.place} has more than 4 MB")
-        if not self._fill():
-            if place + NEAR < len(self._text):
-                self._at = place
-                raise self._wrong(expected)
-            raise self._cut_off()
+    def _more(self, at: int, wrong: int, expected: str) -> tuple[str, int]:
+        """Reads on, since the text so far ends soon after `wrong`, where it can't be read. Returns
+        the text, and the place in it that was `at`."""
+        self._at = at
+        if len(self._text) - at > MOST_CHARACTERS:
+            raise self.damaged(f"one value at {character(self._passed + at)} has more than 4 MB")
+        if wrong + NEAR < len(self._text) or not self._fill():
+            raise self._wrong(self._text, wrong, self._passed, expected)
+        return self._text, self._at
 
-    def _next(self, passing: re.Pattern[str]) -> str:
-        """Passes what matches, and returns the next character without passing it, "" at the end."""
-        while True:
-            matched = passing.match(self._text, self._at)
-            self._at = matched.end() if matched else self._at
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._fill():
-                return ""
+    def _header(self, before: str, after: str, start: int) -> object:
+        """Returns the value of the text before and after the events. `start` is the place of the
+        text after them in the file."""
+        text = before + after
+        try:
+            return json.loads(text, strict=False)
+        except json.JSONDecodeError as error:
+            wrong, expected = place_of(error, text)
+            if error.msg == "Extra data":
+                expected = "the end of the file"
+                text += " " * NEAR
+            skipped = start - len(before) if wrong >= len(before) else 0
+            raise self._wrong(text, wrong, skipped, expected) from None
+        except (RecursionError, ValueError) as error:
+            raise self._refused(error, 0) from None
 
     def _fill(self) -> bool:
         """Reads the next part and forgets what was passed. Returns False at the end of the file."""
@@ -143,18 +120,31 @@ class JsonStream:
             self._text, self._at = self._text[self._at :] + part, 0
         return bool(part)
 
-    def _wrong(self, expected: str) -> TraceFileError:
-        if self._at >= len(self._text):
-            return self._cut_off()
-        found = ascii(self._text[self._at : self._at + 12])
-        return self.damaged(f"at {self.place} there is {found} where {expected} belongs")
-
-    def _cut_off(self) -> TraceFileError:
-        self._at = len(self._text)
+    def _wrong(self, text: str, at: int, before: int, expected: str) -> TraceFileError:
+        """Returns the error of a text that begins after `before` characters of the file and is
+        wrong at `at`, or that ends there too early."""
+        if at + NEAR >= len(text):
+            place = character(before + len(text))
+            return self.damaged(
+                f"it ends at {place}, in the middle: the profiler may still be writing it"
+            )
+        found = ascii(text[at : at + 12])
         return self.damaged(
-            f"it ends at {self.place}, in the middle: the profiler may still be writing it"
+            f"at {character(before + at)} there is {found} where {expected} belongs"
         )
 
-    def _refused(self, error: Exception) -> TraceFileError:
+    def _refused(self, error: Exception, at: int) -> TraceFileError:
         what = "nests too deep" if isinstance(error, RecursionError) else "has a number too long"
-        return self.damaged(f"a value at {self.place} {what}")
+        return self.damaged(f"a value at {character(at)} {what}")
+
+
+def place_of(error: json.JSONDecodeError, text: str) -> tuple[int, str]:
+    """Returns where a text is wrong, and what belongs there. A string without an end is wrong where
+    the text ends."""
+    is_unfinished = error.msg.startswith("Unterminated string")
+    expected = error.msg.lower().removeprefix("expecting ")
+    return len(text) if is_unfinished else error.pos, expected
+
+
+def character(at: int) -> str:
+    return f"character {at:,}"

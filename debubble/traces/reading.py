@@ -100,6 +100,6 @@ def description(rows: Rows, device: int) -> str:
     """Returns the device's name, as the file's header gives it."""
     properties = rows.header.get("deviceProperties")
     for found in properties if isinstance(properties, list) else []:
-        if isinstance(found, dict) and found.get("id") == device and "name" in found:
+        if isinstance(found, dict) and found.get("id") == device and found.get("name"):
             return str(found["name"])[:200]
     return "a GPU" if device != NONE else "a host without a GPU"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -35,6 +34,12 @@ CATEGORIES = {
 NONE = -1
 ADDRESS = re.compile(r" (?:object )?at 0x[0-9a-f]+")
 NAMES_WITH_ADDRESSES = ("<built-in", "<bound", "<")
+COLUMNS = np.dtype(
+    [("category", "u1"), ("name", "i4"), ("track", "i4"), ("start", "f8"), ("duration", "f8")]
+    + [(name, "i8") for name in ("correlation", "external", "stream", "device", "bytes")]
+)
+IN_A_PART = 100_000
+"""The rows that wait as Python's objects until they become columns."""
 LATEST = 1e17
 """Microseconds, three thousand years: a later time is none."""
 
@@ -101,11 +106,8 @@ class Collector:
         self.bare: dict[str, int] = {}
         self.tracks: dict[tuple[object, object], int] = {}
         self.thread_names: dict[Track, str] = {}
-        self.small = [array("B"), array("i"), array("i")]
-        self.times = [array("d"), array("d")]
-        self.numbers = [array("q") for _ in range(5)]
-        columns: list[array[Any]] = [*self.small, *self.times, *self.numbers]
-        self.appends = [column.append for column in columns]
+        self._kept: list[tuple[float, ...]] = []
+        self._parts: list[NDArray[np.void]] = []
 
     def add(self, event: object) -> None:
         """Keeps an event if it is a stretch of time of a known category. Raises TraceFileError for
@@ -142,15 +144,37 @@ class Collector:
         place = self.tracks.get(track)
         if place is None:
             place = self.tracks[track] = len(self.tracks)
-        stream = device = NONE
-        nbytes = 0
+        correlation, external = (
+            int(args.get("correlation", NONE)),
+            int(args.get("External id", NONE)),
+        )
+        stream, device, nbytes = NONE, NONE, 0
         if category >= KERNEL:
             stream = int(args.get("stream", thread if isinstance(thread, int) else NONE))
             device, nbytes = int(args.get("device", NONE)), int(args.get("bytes", 0))
-        numbers = int(args.get("correlation", NONE)), int(args.get("External id", NONE))
-        kept = (category, number, place, start, duration, *numbers, stream, device, nbytes)
-        for append, value in zip(self.appends, kept, strict=True):
-            append(value)
+        self._kept.append(
+            (
+                category,
+                number,
+                place,
+                start,
+                duration,
+                correlation,
+                external,
+                stream,
+                device,
+                nbytes,
+            )
+        )
+        if len(self._kept) == IN_A_PART:
+            self._pack()
+
+    def _pack(self) -> None:
+        try:
+            self._parts.append(np.array(self._kept, COLUMNS))
+        except OverflowError:
+            raise self._damaged(f"a number before event {self.events + 1:,} is too large") from None
+        self._kept.clear()
 
     def _name(self, name: str) -> int:
         """Returns the number of a new name. Names that differ only in an object's address are
@@ -162,20 +186,11 @@ class Collector:
         return number
 
     def rows(self, header: dict[str, object]) -> Rows:
-        category, name, track = (np.array(column) for column in self.small)
-        start, duration = (np.array(column) for column in self.times)
-        correlation, external, stream, device, nbytes = map(np.array, self.numbers)
+        self._pack()
+        columns = np.concatenate(self._parts)
+        self._parts.clear()
         return Rows(
-            category=category,
-            name=name,
-            track=track,
-            start=start,
-            duration=duration,
-            correlation=correlation,
-            external=external,
-            stream=stream,
-            device=device,
-            bytes=nbytes,
+            **{name: np.ascontiguousarray(columns[name]) for name in COLUMNS.names or ()},
             names=list(self.bare),
             tracks=[Track(*track) for track in self.tracks],
             header=header,
@@ -194,9 +209,10 @@ def read_rows(path: Path) -> Rows:
         raise stream.damaged(
             "debubble itself wrote it for a viewer, so open the timeline that it was made from"
         )
-    if not collector.small[0]:
+    rows = collector.rows(header)
+    if not len(rows):
         raise stream.damaged(
             "it has no operators, calls or kernels of torch.profiler among "
             f"{collector.events:,} events"
         )
-    return collector.rows(header)
+    return rows

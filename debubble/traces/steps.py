@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
@@ -93,7 +94,7 @@ def steps_of(trace: Trace, names: Sequence[str], edges: Sequence[float]) -> list
     for event in events:
         if event.on_device and event.launched_by is not None:
             launched = events[event.launched_by].start
-            at = int(np.searchsorted(edges, launched, side="right")) - 1
+            at = bisect_right(edges, launched) - 1
             if 0 <= at < len(names):
                 first[at] = min(first.get(at, event.start), event.start)
                 end = max(end, event.end)

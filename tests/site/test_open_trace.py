@@ -66,6 +66,13 @@ def same_numbers() -> Handmade:
     return made
 
 
+def late_stream() -> Handmade:
+    made = Handmade()
+    calls = [made.call("cudaLaunchKernel", at) for at in (0, 5)]
+    made.kernel(calls[0], 30, 70)
+    return made.kernel(calls[1], 9000, 50, stream=20)
+
+
 MADE = {
     "python": lambda: gap(lambda made: made.function("model.py(3): forward", 100, 99)),
     "malloc": lambda: gap(lambda made: made.call("cudaMalloc", 100, 99)),
@@ -74,6 +81,7 @@ MADE = {
         lambda made: made.host("user_annotation", "enumerate(DataLoader)#_next", 100, 99)
     ),
     "a wait": lambda: gap(lambda made: made.call("cudaStreamSynchronize", 50, 55)),
+    "late stream": late_stream,
     "steps": lambda: steps([100, 100, 200, 100], True),
     "all kinds": whole,
     "two devices": two_devices,

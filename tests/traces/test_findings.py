@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from debubble.cli import app
-from debubble.traces.findings import AFTER_WAIT, COPY, HOST_CAUSES, STREAM, UNSEEN, find
+from debubble.traces.findings import AFTER_WAIT, COPY, HOST_CAUSES, OTHER, STREAM, UNSEEN, find
 from debubble.traces.host import ALLOCATION, LOADER, LOCK, OPERATORS, OUTSIDE, PYTHON
 from debubble.traces.reading import read_trace
 from debubble.traces.steps import find_steps
@@ -64,11 +64,26 @@ def test_without_stacks_python_is_outside_of_pytorch(tmp_path):
     assert found.places[0].place == "before mul"
 
 
-def test_a_wait_is_to_blame_for_what_comes_after_it(tmp_path):
+def test_a_wait_is_to_blame_for_the_time_that_the_host_lost_in_it(tmp_path):
     made = gap(lambda made: made.call("cudaStreamSynchronize", 50, 55))
     found = find(trace_of(made, tmp_path))
-    assert found.causes == {AFTER_WAIT: pytest.approx(107)}
+    assert found.causes[AFTER_WAIT] == pytest.approx(55)
+    assert found.causes[HOST_CAUSES[PYTHON]] == pytest.approx(45)
+    assert found.idle == pytest.approx(107)
     assert found.places[0].source.function == "step"
+
+
+def test_the_call_of_a_copy_that_waits_counts_as_the_wait(tmp_path):
+    """The host is in the copy for 80 microseconds, and then waits for 2 more."""
+
+    def between(made):
+        made.op("aten::copy_", 25, 85)
+        copy = made.call("cudaMemcpyAsync", 26, 80)
+        made.device("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", copy, 100, 5)
+        made.call("cudaStreamSynchronize", 107, 2)
+
+    found = find(trace_of(gap(between), tmp_path))
+    assert found.causes[AFTER_WAIT] == pytest.approx(109 - 26)
 
 
 def test_copies_and_other_streams_are_named(tmp_path):
@@ -82,6 +97,14 @@ def test_copies_and_other_streams_are_named(tmp_path):
     made.kernel(last, 300, 10)
     found = find(trace_of(made, tmp_path))
     assert found.causes == {STREAM: pytest.approx(50), COPY: pytest.approx(100)}
+
+
+def test_a_stream_that_starts_long_after_all_others_did_not_wait_for_them(tmp_path):
+    made = Handmade()
+    calls = [made.call("cudaLaunchKernel", at) for at in (0, 5)]
+    made.kernel(calls[0], 30, 70)
+    made.kernel(calls[1], 9000, 50, stream=20)
+    assert find(trace_of(made, tmp_path)).causes == {OTHER: pytest.approx(8900)}
 
 
 def test_graphs_without_kernels_are_not_idle(tmp_path):

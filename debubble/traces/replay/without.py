@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from ...timeline.event import Event
-from ..findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding
+from ..findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding, same_place
 from ..reading import Trace
 from .critical import Share, critical_path, shares
 from .cuts import Cuts, next_kernels
@@ -132,10 +131,6 @@ class Without:
             changes[2 * index] = [Edge(before, new_pause)]
         if new_own != own or waits != end[1:]:
             changes[2 * index + 1] = [Edge(2 * index, new_own), *waits]
-
-
-def same_place(event: Event, other: Event) -> bool:
-    return (event.source, event.operator) == (other.source, other.operator)
 
 
 def place(finding: Finding) -> tuple[object, object]:

@@ -48,7 +48,7 @@ function countsOf(events) {
 }
 
 function descriptionOf({ deviceProperties }, device) {
-  const found = Array.isArray(deviceProperties) && deviceProperties.find((each) => each?.id === device && "name" in each);
+  const found = Array.isArray(deviceProperties) && deviceProperties.find((each) => each?.id === device && each.name);
   return found ? String(found.name).slice(0, 200) : device < 0 ? "a host without a GPU" : "a GPU";
 }
 

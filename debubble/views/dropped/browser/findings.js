@@ -11,10 +11,10 @@ const MERGED = 0.01;
 export function find(trace, host) {
   const { events } = trace;
   const bubbles = findBubbles(events), unseen = graphsWithoutKernels(events);
-  const laneBefore = lanesByEnd(events);
+  const laneBefore = lanesByEnd(events), lost = waitsOf(events);
   const causes = new Map(), places = new Map();
   for (const bubble of bubbles) {
-    for (const whole of partsOf(bubble, trace, host, laneBefore)) {
+    for (const whole of partsOf(bubble, trace, host, lost, laneBefore)) {
       for (const { cause, line, operator, start, end } of cutBy(whole, unseen.stretches)) {
         const key = `${cause} ${line} ${operator}`;
         if (!places.has(key)) places.set(key, { cause, line, operator, us: 0, times: 0 });
@@ -29,30 +29,50 @@ export function find(trace, host) {
   return { bubbles, causes, places: sorted, bare: unseen.bare };
 }
 
-function* partsOf(bubble, trace, host, laneBefore) {
-  const { start, end, cause, held, line } = bubble, { events, origin } = trace;
+function* partsOf(bubble, trace, host, lost, laneBefore) {
+  const { start, end, cause, held, line } = bubble, { events } = trace;
   const launch = events[bubble.next.launchedBy];
   const operator = launch?.operator ?? bubble.next.name;
   const part = { start, end, line };
   if (cause === "waiting for a copy") yield { ...part, cause: COPY_CAUSE, operator: held?.name ?? null };
   else if (cause === "waiting for a kernel") yield { ...part, line: null, cause: GAP, operator: null };
-  else if (cause === "other") yield { ...part, cause: laneBefore(start) === bubble.next.lane ? OTHER : STREAM, operator };
-  else if (held) yield { ...part, line: held.line, cause: AFTER_WAIT, operator: held.operator ?? held.name };
+  else if (cause === "other") {
+    const crossed = end - start <= FACTS.causes.most_of_stream && laneBefore(start) !== bubble.next.lane;
+    yield { ...part, cause: crossed ? STREAM : OTHER, operator };
+  }
   else if (!launch) yield { ...part, cause: OF_HOST[OUTSIDE], operator };
   else {
-    const times = new Map();
-    for (const [us, doing] of host.stretches(host.tracks[launch.row], start + origin, end + origin)) {
-      times.set(doing, (times.get(doing) ?? 0) + us);
-    }
-    let reached = start;
-    for (const [doing, us] of times) {
-      const named = host.operator(doing);
-      const known = doing.line === NONE ? null : doing.line;
-      const place = known === null && named === null ? `before ${operator}` : named;
-      yield { start: reached, end: reached + us, cause: OF_HOST[doing.kind], line: known, operator: place };
-      reached += us;
-    }
+    const waited = held ? Math.min(end, start + lost.get(held)) : start;
+    if (held) yield { ...part, end: waited, line: held.line, cause: AFTER_WAIT, operator: held.operator ?? held.name };
+    yield* partsOfHost(trace, host, launch, waited, end, operator);
   }
+}
+
+/** Idle time by what the launching thread did in it. */
+function* partsOfHost({ origin }, host, launch, start, end, operator) {
+  const times = new Map();
+  for (const [us, doing] of host.stretches(host.tracks[launch.row], start + origin, end + origin)) {
+    times.set(doing, (times.get(doing) ?? 0) + us);
+  }
+  for (const [doing, us] of times) {
+    const named = host.operator(doing);
+    const line = doing.line === NONE ? null : doing.line;
+    const place = line === null && named === null ? `before ${operator}` : named;
+    yield { start, end: start + us, cause: OF_HOST[doing.kind], line, operator: place };
+    start += us;
+  }
+}
+
+/** The microseconds that the host lost in each wait, with the call of the copy that it follows. */
+function waitsOf(events) {
+  const previous = new Map(), lost = new Map();
+  for (const event of events.filter(({ lane }) => lane === "host")) {
+    const before = previous.get(event.thread);
+    const isOne = before?.operator && before.operator === event.operator && before.line === event.line;
+    if (event.kind === "sync") lost.set(event, endOf(event) - (isOne ? before : event).start);
+    previous.set(event.thread, event);
+  }
+  return lost;
 }
 
 /** The lane of the last device event that ended before a time. */
