@@ -83,5 +83,5 @@ class StepRequest(NamedTuple):
     """The rest of the request's prompt. If it is empty, this step computes the token that the
     request sampled last."""
     images: Sequence[tuple[int, int]] = ()
-    """The first and last position of each image, at most MOST_IMAGES images. The tokens of an image
-    see each other both ways."""
+    """The first and last position of each image, at most 2 images (MOST_IMAGES). The tokens of
+    an image see each other both ways."""

@@ -20,7 +20,7 @@ import torch
 
 # Yours to edit, from here on.
 def mean_loss(losses: list[torch.Tensor]) -> float:
-    """Returns the mean of `losses`, which are 0-dim float32 tensors on the device."""
+    """Returns the mean of `losses`, at least one, which are 0-dim float32 tensors on the device."""
     total = 0.0
     for loss in losses:
         total += loss.item()

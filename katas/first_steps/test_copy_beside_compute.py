@@ -231,6 +231,7 @@ def common_steps(accelerator):
         step("batches of other dimensions", (3,), (2, 2, 2)),
         step("no batches"),
         step("1 batch", (8, COLUMNS)),
+        step("1 other batch", (8, COLUMNS)),
     ]
 
 

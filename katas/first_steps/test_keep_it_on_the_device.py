@@ -68,8 +68,10 @@ def common_steps(accelerator):
     losses = {count: losses_on(accelerator, count) for count in (16, 1, 300)}
     means = {16: 1.5, 1: 0.5, 300: 1.5}
     steps = [Step(f"mean_loss({n} losses)", (losses[n],), mean) for n, mean in means.items()]
-    large = [torch.full((), 2.0**40, device=accelerator.device)] * 3
-    return [*steps, Step("mean_loss(3 losses of 2**40)", (large,), 2.0**40)]
+    for shown, loss in (("2**40", 2.0**40), ("-3", -3.0)):
+        three = [torch.full((), loss, device=accelerator.device)] * 3
+        steps.append(Step(f"mean_loss(3 losses of {shown})", (three,), loss))
+    return steps
 
 
 COMMON = Common(

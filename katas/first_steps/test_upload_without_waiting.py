@@ -68,8 +68,8 @@ def test_the_host_does_not_wait(kata, accelerator):
 
 
 def common_steps(accelerator):
-    lists = (TOKEN_IDS, [2**40, -1, 0], [], [5], list(range(LONG)))
-    shown = ("8 ids", "[2**40, -1, 0]", "[]", "[5]", f"{LONG} ids")
+    lists = (TOKEN_IDS, [2**40, -1, 0], [], [5], list(range(LONG)), [7, 8, 9])
+    shown = ("8 ids", "[2**40, -1, 0]", "[]", "[5]", f"{LONG} ids", "[7, 8, 9]")
     return [
         Step(f"upload_tokens({name})", (list(ids),), torch.tensor(ids, dtype=torch.int64))
         for name, ids in zip(shown, lists, strict=True)

@@ -6,7 +6,9 @@ how large each buffer is, and small steps fit. But two kinds of step run over th
 more tokens than a single request may have, and a step in which 16 requests share a group.
 
 Find the sizes that every step within `limits` fits into, and no larger sizes: this memory is lost
-to the KV cache. Neither `max_num_seqs` nor `max_num_batched_tokens` is smaller than `q_block`.
+to the KV cache. Neither `max_num_seqs` nor `max_num_batched_tokens` is smaller than `q_block`, and
+`max_num_seqs` requests of `max_model_len` tokens can fill a step. Requests may share blocks, so the
+number of blocks in the cache limits no list of pages.
 
     query_start_loc      one for each request, then the end of the last
     seq_lens             one for each request

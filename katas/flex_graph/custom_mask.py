@@ -9,7 +9,8 @@ that.
 Make the lists in `build`, which is called in each step before the model: once for all layers with
 the same mask, and without a wait. `lists_of` must only return lists that are there already. The
 model is captured and `build` is not, so a replay reads a step's lists at the addresses of the
-captured lists.
+captured lists. Two masks are the same if they are equal, and layers with the same mask may share
+one result.
 
 You need to know FlexAttention's `mask_mod`, and what a block mask is made of.
 
@@ -45,7 +46,7 @@ class LayerMasks:
         self.num_tokens = num_tokens
 
     def lists_of(self, layer: str) -> PageLists:
-        """Returns the page lists of the layer's attention in this step."""
+        """Returns the page lists of the layer's attention in the step of the last `build`."""
         mask = self.masks[layer]
         needed = needed_pages(mask, self.step, self.num_tokens)
         num_groups, num_pages = needed.shape

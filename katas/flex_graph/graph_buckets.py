@@ -5,9 +5,10 @@ padding costs the device as much as a real one. The code below captures one grap
 step. It is right, but a step of 5 rows computes all 64.
 
 Let `bucket_sizes` choose the sizes: as few as possible, and no step may have more than `percent`
-percent of padding in the smallest size that holds it. Let `BucketedGraphs` capture a graph for each
-of its `sizes`, and run each step in the smallest graph that holds it. `forward` computes each row
-from its own row alone, so the rows after the step's own may have any values.
+percent of padding in the smallest size that holds it. If several lists are as short, any of them is
+right. Let `BucketedGraphs` capture a graph for each of its `sizes`, and run each step in the
+smallest graph that holds it. `forward` computes each row from its own row alone, so the rows after
+the step's own may have any values.
 
 You need to know how a graph is captured and replayed.
 
@@ -46,8 +47,9 @@ class BucketedGraphs:
     ) -> None:
         """Captures `forward(inputs[:size])` for each size.
 
-        `inputs` [rows of the largest size, D] is on the device, and belongs to the graphs.
-        `forward` returns a row for each row, and computes each from its own row alone.
+        `sizes` come in any order, perhaps from an iterator. `inputs` [rows of the largest size, D]
+        is on the device, and belongs to the graphs. `forward` returns a row for each row, and
+        computes each from its own row alone.
         """
         self.inputs, self.most = inputs, max(sizes)
         forward(inputs[: self.most])  # a first call may compile, which no capture may contain

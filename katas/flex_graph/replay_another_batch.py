@@ -6,10 +6,11 @@ class below keeps these arrays. But the runner never computes the step that it w
 replaces each array by a new tensor, while the graph goes on reading the captured one, which is full
 of padding.
 
-Write each step to the arrays that the graphs read: all arrays by one upload from pinned memory,
-without a wait. A step may have fewer tokens than its graph has rows, and the graph computes all
-rows. So the values after the step's own must be padding in every step, and every array has a
-padding value of its own.
+Write each step to the arrays that the graphs read: all arrays by one upload from memory that is
+pinned if `current().pin_memory` is true, without a wait. If all pinned buffers are in use, `upload`
+may wait for the first of them; with new pinned memory in each step it need not. A step may have
+fewer tokens than its graph has rows, and the graph computes all rows. So the values after the
+step's own must be padding in every step, and every array has a padding value of its own.
 
 You need to know packed uploads from a ring of pinned memory, and graphs.
 
@@ -38,8 +39,8 @@ class PersistentArrays:
         self, sizes: Mapping[str, int], device: torch.device, steps_in_flight: int = 2
     ) -> None:
         """Allocates the arrays, filled with zeros. `sizes` is the length of each array, by its
-        name. Up to `steps_in_flight` steps may be queued before an upload waits for the first of
-        them."""
+        name. Up to `steps_in_flight` steps are queued without a wait; an upload after them may
+        wait for the first of them."""
         self.device = device
         self.arrays = {
             name: torch.zeros(size, dtype=torch.int32, device=device)

@@ -233,9 +233,11 @@ def common_steps(accelerator):
     shapes = ((4, 8), (2, 3), (0, 8), (1, 1), (4, 3), (3, 0))
     sources = [numbers(accelerator, shape, first=2**30 - 7) for shape in shapes]
     sources.append(numbers(accelerator, (6, 4)).t()[:3, :5])
+    shown = [f"src {list(src.shape)}" for src in sources] + ["other numbers [4, 8]"]
+    sources.append(numbers(accelerator, (4, 8), first=-3))
     return [
-        Step(f"copy_to_persistent(dst [4, 8], src {list(src.shape)})", (src,), (src.cpu(), (8, 1)))
-        for src in sources
+        Step(f"copy_to_persistent(dst [4, 8], {name})", (src,), (src.cpu(), (8, 1)))
+        for name, src in zip(shown, sources, strict=True)
     ]
 
 

@@ -208,7 +208,14 @@ def common_steps(accelerator):
         rows, right = rows_of(count, accelerator, start)
         return Step(f"run({counted(count)} from {start:g} on)", (rows,), right)
 
-    return [step(64, 1.0), step(3, -7.0), step(1, 2.0**20), step(9, 5.0), step(2, 0.0)]
+    return [
+        step(64, 1.0),
+        step(3, -7.0),
+        step(1, 2.0**20),
+        step(9, 5.0),
+        step(9, -2.0),
+        step(2, 0.0),
+    ]
 
 
 def running(kata, accelerator):

@@ -116,6 +116,7 @@ class Step:
 LARGEST = Step((10, 26), (1, 32), (16, 16), (8, 8), (6, 22), (7, 31))
 SMALL = Step((3, 9), (1, 12))
 DECODES = Step((1, 31), (1, 17), (1, 2))
+OTHER_DECODES = Step((1, 17), (1, 2), (1, 31))
 WITH_AN_EMPTY_ONE = Step((20, 20), (5, 30), (0, 0))
 STEPS = {"small": SMALL, "decodes": DECODES, "an empty request": WITH_AN_EMPTY_ONE}
 of_each_step = pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
@@ -305,7 +306,7 @@ EMPTY_IN_THE_MIDDLE = Step((9, 9), (0, 0), (5, 32), (0, 16), (2, 4))
 
 def common_steps(accelerator):
     named = {"the largest step": LARGEST, "1 request": Step((1, 1))}
-    for number, step in enumerate((SMALL, EMPTY_IN_THE_MIDDLE, DECODES)):
+    for number, step in enumerate((SMALL, EMPTY_IN_THE_MIDDLE, DECODES, OTHER_DECODES)):
         named[f"step {number}, which is {step},"] = step
     steps = []
     for name, step in named.items():

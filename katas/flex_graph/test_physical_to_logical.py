@@ -202,6 +202,7 @@ def common_steps(accelerator):
     return [
         step("3 requests", [[7, 1, 4], [3, 5, 2], [8, 0, 9]], [33, 48, 16]),
         step("1 request", [[6]], [1]),
+        step("3 other requests", [[2, 9, 0], [1, 0, 8], [5, 6, 7]], [20, 5, 41]),
         step("no requests", [], [], columns=4),
         step("blocks that do not exist", [[9, 3, -1, 4, 2]], [80], blocks=4),
         step("tables without columns", [[]], [0]),

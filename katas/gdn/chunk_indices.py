@@ -6,8 +6,8 @@ below makes this table, and works. But it reads the lengths from the device, mak
 time in Python, and waits once more for their upload.
 
 Make the table from `cu_seqlens_cpu`, which has the same numbers on the host, without a loop over
-sequences. Upload it once, from pinned memory and without waiting. Kernels read by address: the
-table must be contiguous, row after row.
+sequences. Upload it once and without waiting, from memory that is pinned if `current().pin_memory`
+is true. Kernels read by address: the table must be contiguous, row after row.
 
 You need to know how sequences lie side by side, with their starts in `cu_seqlens`.
 

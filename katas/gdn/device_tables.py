@@ -6,8 +6,8 @@ such lengths, and works. But it reads the lengths first, so it waits, and no gra
 
 Make both tables on the device. The host has to set the number of rows without knowing the lengths:
 take the largest number that is possible, `most_chunks`, and fill the rows that are not chunks with
--1. PyTorch's own operators are enough. Our solution is the Triton kernel of the step, whose rows
-search as yours will.
+-1. Sequences may have no tokens, and 64 of them take as many launches as 4. PyTorch's own operators
+are enough. Our solution is the Triton kernel of the step, whose rows search as yours will.
 
 You need to know Triton, a binary search, and the tables of `chunk_indices` and `chunk_offsets`.
 

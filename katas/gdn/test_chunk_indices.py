@@ -197,7 +197,16 @@ def test_its_arguments_stay_as_they_are(kata, accelerator):
 
 
 def common_steps(accelerator):
-    batches = ([200, 1, 0, 64], [5], [], [64 * 40_000 + 1, 3], [0, 0], [1] * 40, [65])
+    batches = (
+        [200, 1, 0, 64],
+        [5],
+        [],
+        [64 * 40_000 + 1, 3],
+        [0, 0],
+        [1] * 40,
+        [65],
+        [1, 0, 200, 64],
+    )
     return [
         Step(
             f"prepare_chunk_indices of {lengths} tokens, in chunks of {size},",
@@ -205,7 +214,7 @@ def common_steps(accelerator):
             rows_of(lengths, size),
         )
         for number, lengths in enumerate(batches)
-        for size in [(64, 64, 64, 64, 16, 64, 32)[number]]
+        for size in [(64, 64, 64, 64, 16, 64, 32, 64)[number]]
     ]
 
 

@@ -138,7 +138,16 @@ def test_more_sequences_are_no_more_launches(kata, accelerator):
 
 
 def common_steps(accelerator):
-    batches = ([200, 1, 0, 64], [5], [], [64 * 2**24 + 1, 64 * 2**20], [0, 0], [1] * 40, [65])
+    batches = (
+        [200, 1, 0, 64],
+        [5],
+        [],
+        [64 * 2**24 + 1, 64 * 2**20],
+        [0, 0],
+        [1] * 40,
+        [65],
+        [1, 0, 200, 64],
+    )
     steps = [
         Step(
             f"prepare_chunk_offsets of {lengths} tokens, in chunks of {size},",
@@ -146,7 +155,7 @@ def common_steps(accelerator):
             offsets_of(lengths, size),
         )
         for number, lengths in enumerate(batches)
-        for size in [(64, 64, 64, 64, 16, 64, 32)[number]]
+        for size in [(64, 64, 64, 64, 16, 64, 32, 64)[number]]
     ]
     on_the_host = torch.tensor([0, 65, 65], dtype=torch.int32)
     call = "prepare_chunk_offsets of [65, 0] tokens on the host"

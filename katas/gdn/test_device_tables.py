@@ -189,7 +189,7 @@ def test_more_sequences_are_no_more_launches(kata, accelerator):
 
 
 def common_steps(accelerator):
-    batches = ([200, 1, 0, 64], [5], [], [64 * 600 + 1, 3], [0, 0], [1] * 40, [65])
+    batches = ([200, 1, 0, 64], [5], [], [64 * 600 + 1, 3], [0, 0], [1] * 40, [65], [1, 0, 200, 64])
     return [
         Step(
             f"search_chunk_tables of {lengths} tokens, in chunks of {size},",
@@ -197,7 +197,7 @@ def common_steps(accelerator):
             right_tables(lengths, size),
         )
         for number, lengths in enumerate(batches)
-        for size in [(64, 64, 64, 64, 16, 64, 32)[number]]
+        for size in [(64, 64, 64, 64, 16, 64, 32, 64)[number]]
     ]
 
 

@@ -159,6 +159,7 @@ def test_all_chunks_share_one_launch(kata, accelerator):
 
 def common_steps(accelerator):
     batches = [([20, 3, 37], 16), ([5], 16), ([], 16), ([0, 0], 32), ([200, 1, 64], 64), ([1], 16)]
+    batches.append(([1, 64, 200], 64))
     return [
         Step(
             f"chunk_local_cumsum of {lengths} tokens, in chunks of {size},",

@@ -209,6 +209,7 @@ def test_its_arguments_stay_as_they_are(kata, accelerator):
 
 def common_steps(accelerator):
     batches = [([200, 1, 0, 64], 2), ([5], 1), ([65, 3], 0), ([64 * 30 + 1], 2), ([1] * 9, 3)]
+    batches.append(([1, 64, 200, 0], 2))
     steps = []
     for lengths, layers in batches:
         given = arguments(accelerator, lengths, layers)

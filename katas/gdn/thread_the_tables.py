@@ -5,7 +5,8 @@ chunks. The code below works. But each stage of each layer makes the table again
 it reads from the device: 96 waits in a step.
 
 The op and both stages already take `chunk_indices`, and none of them uses it. Make the table once
-in `decays_of_layers`, from `cu_seqlens_cpu`, and pass it down. Other callers call the op and its
+in `decays_of_layers`, from `cu_seqlens_cpu`, and upload it once and without waiting, from memory
+that is pinned if `current().pin_memory` is true. Pass it down. Other callers call the op and its
 stages without a table: a function that gets None makes its own table, as before.
 
 You need to know the table of `chunk_indices`.

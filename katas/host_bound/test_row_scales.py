@@ -45,10 +45,11 @@ def test_the_scores_stay_as_they_were(kata, accelerator):
 
 def common_steps(accelerator):
     steps = []
-    for rows, temperatures in ((4, [0.5, 1.0, 0.0, 4.0]), (1, [2.0]), (0, []), (40, [0.25] * 40)):
-        scores = scores_on(accelerator, rows)
-        arguments = (scores, temperatures)
-        steps.append(Step(f"scale_rows({rows} rows)", arguments, expected_of(*arguments)))
+    of_rows = ([0.5, 1.0, 0.0, 4.0], [2.0], [], [0.25] * 40, [4.0, 0.0, 0.5, 2.0])
+    for temperatures in of_rows:
+        arguments = (scores_on(accelerator, len(temperatures)), temperatures)
+        shown = temperatures if len(temperatures) < 8 else "40 temperatures"
+        steps.append(Step(f"scale_rows(scores, {shown})", arguments, expected_of(*arguments)))
     halves = scores_on(accelerator, 3, dtype=torch.float16)
     arguments = (halves, [0.5, 2.0, 0.0])
     return [*steps, Step("scale_rows(3 rows of float16)", arguments, expected_of(*arguments))]

@@ -6,7 +6,8 @@ warms it up. The function below calls `store` once, with the largest number of t
 dtype. So the first step of another kind compiles the kernel while its requests wait.
 
 Call `store` so that no step with 1 to `most_tokens` tokens compiles, whatever its dtype. Make no
-call that is not needed, and none with more than `most_tokens` tokens.
+call that is not needed, and none with more than `most_tokens` tokens. `dtypes` names each dtype
+once.
 
 You need to know for which integers Triton compiles a kernel again.
 

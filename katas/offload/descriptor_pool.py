@@ -7,8 +7,9 @@ copy the same blocks, and one request reads another request's data. The class be
 that, because `take` waits until all transfers are done. Meanwhile the host queues nothing.
 
 Hand out a buffer again as soon as the event that it was returned with has passed, and not earlier.
-If no buffer is free, make another without waiting. Only a pool that has `most_buffers` waits: for
-the transfer that ends first, and for nothing else.
+If no free buffer is large enough, make another without waiting. Only a pool that has `most_buffers`
+can't: it drops a free buffer that is too small and makes a larger one in its place. If it has no
+free buffer, it waits for the transfer that ends first, and for nothing else.
 
 You need to know pinned memory and events.
 
@@ -49,6 +50,7 @@ class DescriptorPool:
         `give_back`.
 
         Raises RuntimeError if there are `most_buffers` buffers, and none of them has been returned.
+        One that has been returned and is too small makes room for a larger one.
         """
         self.reclaim()
         for index, buffers in enumerate(self._free):

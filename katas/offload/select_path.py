@@ -7,9 +7,10 @@ pieces, on their length, and on the machine. The function below decides once, by
 and a threshold that was right on one H100. Later lists need not look like that: parts of a page,
 many blocks as one piece, or just three blocks.
 
-Choose in each call, from the pieces that are really copied and the times that were measured on this
-GPU: `time_us` returns them. Pieces that a kernel can't copy go to the DMA engine, at any size.
-`time_us` has no time for a list without bytes: there is nothing to copy.
+Choose one path for the whole list in each call, from the pieces that are really copied and the
+times that were measured on this GPU: `time_us` returns them. `page_sizes` then decides nothing. If
+a kernel can't copy one of the pieces, the whole list goes to the DMA engine, at any size. `time_us`
+has no time for a list without bytes: there is nothing to copy.
 
 You need to know closures, and the list of pieces of `merge_adjacent`.
 

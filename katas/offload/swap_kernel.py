@@ -6,11 +6,11 @@ copies pieces with a kernel that gets one piece: two addresses, which it takes f
 of 8 bytes. But it is launched once for each piece, with one program, which holds the whole piece at
 once. If a size is no multiple of 8, it leaves out the rest and reports nothing.
 
-Launch the kernel once. Let it read the descriptors from the three pinned tensors: each piece's
-source, target and size. Cut pieces into chunks of a fixed number of words, share all chunks out
-among several programs, and mask the last chunk of a piece. Refuse pieces that words of 8 bytes
-can't copy, before anything is copied: on a GPU a misaligned address costs the CUDA context. If
-there is nothing to copy, launch nothing.
+Launch the kernel once. Let it read the descriptors from the three pinned tensors, which are
+contiguous: each piece's source, target and size. Cut pieces into chunks of a fixed number of words,
+share all chunks out among several programs, and mask the last chunk of a piece. Refuse pieces that
+words of 8 bytes can't copy, before anything is copied: on a GPU a misaligned address costs the CUDA
+context. If there is nothing to copy, launch nothing.
 
 Sim can't see where an address leads. So `work` tells sim which pieces the kernel copies; a GPU does
 not need that.

@@ -38,6 +38,11 @@ OLDEST_FIRST = (
     "in the order in which they were given: query the oldest, and go on as long as they have "
     "passed."
 )
+ALL_OF_THEM = (
+    "Several transfers may be done since the last look. Go on with the oldest event as long as "
+    "`event.query()` says that it has passed: a pool that frees one buffer in each call grows "
+    "although it has enough."
+)
 TOO_SMALL = (
     "A transfer writes as many descriptors as it has pieces. Look for a free buffer with at least "
     "as many columns, `buffers.shape[1]`, and make one if there is none."
@@ -215,6 +220,23 @@ def test_a_buffer_is_free_when_its_own_transfer_is_done(kata, accelerator):
         transfers.take()
     value = "the buffers of 3 calls of take, where the first transfer is done, numbered,"
     expect_equal(transfers.numbers, [0, 1, 0], value=value, likely=OLDEST_FIRST)
+
+
+def test_all_buffers_whose_transfers_are_done_are_free(kata, accelerator):
+    """The transfer that was queued last is the only one whose buffer is large enough."""
+    transfers = Transfers(kata, accelerator)
+    with closed_gate(accelerator, modelled_ms=0.5):
+        for num_descriptors in (4, 5, 6, 3000):
+            transfers.run(num_descriptors)
+    accelerator.synchronize()
+    transfers.take(3000)
+    claim(
+        transfers.numbers[-1] == transfers.numbers[3],
+        expected="take(3000) to return the buffer of 3000 descriptors, whose transfer is done, as "
+        "are three others that were queued before it",
+        did="returned another buffer",
+        why=ALL_OF_THEM,
+    )
 
 
 def test_a_larger_transfer_has_a_larger_buffer(kata, accelerator):

@@ -109,7 +109,7 @@ def common_steps(accelerator):
 
     halves = torch.ones(3, 5, dtype=torch.bfloat16, pin_memory=accelerator.pin_memory)
     other = Step("load_beside(3 rows of bfloat16, copying)", (halves,), halves.clone())
-    return [step(64, 1), step(3, 2), other, step(0, 3), step(1, 2**20)]
+    return [step(64, 1), step(3, 2), other, step(0, 3), step(1, 2**20), step(3, 7)]
 
 
 def loading(kata, accelerator):

@@ -342,6 +342,7 @@ def common_steps(accelerator):
         ("2 loads, which are waited for in the other order,", [(0, 1), (4, 2)], [2, 1]),
         ("all blocks", [(block, 7 - block) for block in range(BLOCKS)], [*range(BLOCKS)]),
         ("a load that has been waited for", [(6, 6)], [6]),
+        ("1 CPU block to 3 GPU blocks", [(2, 0), (2, 5), (2, 7)], [7, 0, 5]),
     ]
     right = lambda cpu_blocks: torch.tensor(cpu_blocks, dtype=torch.int64).view(-1, 1) * 10 + 1
     return [

@@ -88,7 +88,8 @@ ODD_ADDRESS = (
 )
 WHICH = (
     "A list may have thousands of pieces. The reader of the error has to find the wrong piece: "
-    'begin the text with "descriptor 5:", counted from 0.'
+    'begin the text with "descriptor 5:", counted from 0. If several are wrong, name the first, '
+    "whatever is wrong with it."
 )
 BEFORE = (
     "If a part of a list is copied, a block is left that is neither the old one nor the new one. "
@@ -220,20 +221,30 @@ def test_nothing_is_written_behind_the_end(kata, accelerator, size):
 
 
 def test_stores_are_pieces_too(kata, accelerator):
-    memory, pieces = Memory(accelerator, is_store=True), one_after_another([4104, 8, 1024])
+    memory = Memory(accelerator, is_store=True)
+    # The last piece has the source of the first one.
+    pieces = [*one_after_another([4104, 8, 1024]), (0, 16384, 512)]
     memory.copy(kata, pieces)
     memory.expect_copies(pieces)
 
 
 @pytest.mark.parametrize("pieces", [[], [(0, 0, 0), (8, 64, 0)]], ids=["no pieces", "no bytes"])
 def test_nothing_to_copy(kata, accelerator, pieces):
-    memory = Memory(accelerator)
+    memory, what = Memory(accelerator), "pieces of no bytes" if pieces else "empty tensors"
     try:
-        memory.copy(kata, pieces)
+        with debubble.record(accelerator) as timeline:
+            memory.copy(kata, pieces)
     except Exception as error:
-        what = "pieces of no bytes" if pieces else "empty tensors"
         text = f"raised {type(error).__name__}: {error}".strip().partition("\n")[0].rstrip(".")
         raise KataFailure(Diagnosis(f"copy_pieces of {what} to return", text, why=NONE)) from error
+    kernels = [event for event in timeline.events if event.kind == "kernel"]
+    expect(timeline).that(
+        not kernels,
+        expected=f"copy_pieces of {what} to launch no kernel",
+        did=f"launches {len(kernels)}",
+        events=kernels,
+        why=NONE,
+    )
     memory.expect_copies(pieces)
 
 
@@ -352,6 +363,17 @@ def test_odd_sizes_are_refused(kata, accelerator, size):
     expect_refusal(kata, accelerator, pieces, 5, what, ODD_SIZE)
 
 
+def test_the_first_odd_piece_is_named(kata, accelerator):
+    """Descriptors 2, 4 and 5 are wrong by their source, their target and their size."""
+    pieces = [(i * 8192, i * 8192, 64) for i in range(7)]
+    pieces[5], pieces[4] = (40_960, 40_960, 12), (32_768, 32_772, 64)
+    what = "the target of descriptor 4 is no multiple of 8, nor is the size of descriptor 5"
+    expect_refusal(kata, accelerator, pieces, 4, what, WHICH)
+    pieces[2] = (16_388, 16_384, 64)
+    what = "the source of descriptor 2 is no multiple of 8, as the target of 4 and the size of 5"
+    expect_refusal(kata, accelerator, pieces, 2, what, WHICH)
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_odd_addresses_are_refused(kata, accelerator, side):
     pieces = [(i * 8192, i * 8192, 64) for i in range(7)]
@@ -364,6 +386,7 @@ def test_odd_addresses_are_refused(kata, accelerator, side):
 def common_steps(accelerator):
     lists = {
         "4 pieces": [64, 4104, 8, 16],
+        "4 other pieces": [8, 16, 64, 4104],
         "1 piece": [8],
         "no pieces": [],
         "130 pieces": [8 * (1 + i % 5) for i in range(130)],

@@ -33,7 +33,8 @@ class PrefixRangeBuffer:
 
     A captured graph reads this memory in every replay. So with `for_graphs` a step without ranges
     writes zeros to it; otherwise `update` returns None for such a step, and uploads nothing. Up to
-    `steps_in_flight` steps may be queued before `update` waits for the first of them.
+    `steps_in_flight` steps are queued without a wait; an `update` after them may wait for the first
+    of them.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class PrefixRangeBuffer:
         2], zero padded. Takes at most one upload.
 
         The upload is queued on the current stream, after the kernels that still read the last
-        step's ranges. Raises ValueError if there are more sequences or ranges than the buffer
-        holds.
+        step's ranges. `ranges` maps a row to its ranges; rows from `num_seqs` on are left out.
+        Raises ValueError for more than max_num_seqs rows, and for a row with more than max_ranges
+        ranges.
         """
         rows = ranges_by_row(ranges, num_seqs)
         if rows is None and not self.for_graphs:

@@ -4,7 +4,8 @@ A step may be split into micro-batches, each with a part of the requests. The ke
 the requests' indices in the whole step, but row 0 of a micro-batch is its own first request. The
 function below gets that right, with one upload for each micro-batch.
 
-Put the rows of all micro-batches one after the other into one tensor, upload it once, and give each
+Put the rows of all micro-batches, with their padding, one after the other into one tensor. Call
+`upload` once for it, with the spans by row of that tensor and the number of its rows, and give each
 micro-batch its part as a view.
 
 You need to know views of tensors, and the padded tensor of `padded_ranges`.

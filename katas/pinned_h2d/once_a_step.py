@@ -4,9 +4,9 @@
 ranges again for each layer. `upload(ranges, num_seqs)` returns a tensor on the device, or None if
 the ranges are empty.
 
-Call `upload` once in each step, and give its result to all layers. (A step in micro-batches is a
-list of such dicts. One upload for each dict will do here; the kata `micro_batches` makes do with
-one.) The next step has an upload of its own, even if its ranges are the same.
+Call `upload` once in each step, and give its result to all layers. The next step has an upload of
+its own, even if its ranges are the same. A step in micro-batches is a list of such dicts: there one
+upload for each dict is enough, and the kata `micro_batches` makes one for all.
 
 You need to know how a dict of metadata, one for each layer, is made in a step.
 
@@ -28,8 +28,8 @@ def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
 ) -> None:
     """Sets `mm_prefix_range_tensor` of all metadata. `attn_metadata` is a dict by layer, or a list
-    of such dicts, one for each micro-batch. `upload(ranges, num_seqs)` is called once a step,
-    however many dicts there are."""
+    of such dicts, one for each micro-batch. All layers of a dict share the result of
+    one call of `upload(ranges, num_seqs)`."""
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
     for layers in micro_batches:
         for metadata in layers.values():

@@ -7,8 +7,8 @@ for each upload.
 
 Set all these logits without a wait, and keep refusing ids that are not in the vocabulary. If you
 upload anything, upload the matches, once, from memory pinned by `pin_memory=current().pin_memory`.
-A mask would have a number for every logit, and no kernel may pass over all of them. If no word
-matches, leave the device alone.
+A mask would have a number for every logit, and no kernel may pass over all of them. A kernel for
+each match is fine, because few words match in a step. If no word matches, leave the device alone.
 
 You need to know `index_put_` and `masked_fill_`, and which of their arguments have to travel.
 

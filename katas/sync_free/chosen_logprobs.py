@@ -5,9 +5,9 @@ function below gathers the ids of these tokens, one row for each request, for a 
 It works. But it uploads each request's ids separately, and waits each time, in the middle of
 sampling.
 
-Upload the ids of all rows at once, pinned if `current().pin_memory` is true, and without a wait.
-The host does not know the sampled tokens yet: leave column 0 to the device. The kernel reads by
-address, so both tensors must be contiguous.
+Upload the ids and the counts of all rows at once, pinned if `current().pin_memory` is true, and
+without a wait. Take as many kernels for 16 rows as for 2. The host does not know the sampled tokens
+yet: leave column 0 to the device. The kernel reads by address, so both tensors must be contiguous.
 
 You need to know `index_copy_` and `scatter_`, and pinned uploads.
 

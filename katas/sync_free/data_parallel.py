@@ -5,10 +5,11 @@ Each rank writes four numbers into its own column of a tensor, `group.all_reduce
 of all ranks, and the host reads the sum. The code below does that. But each of the four writes is
 an upload that waits, the read waits as well, and all of it is queued after the model's last step.
 
-Upload the column once, from memory that is pinned if `current().pin_memory` is true. Start the copy
-to the host at once, and wait for it only in `read`. Let `read` call `event.synchronize()` if
-`event.query()` says that the copy is not done: a finished copy needs no wait, and a loop of queries
-is a wait too. Do all of this on `group.stream`, which has no other work.
+Upload the column at most once, from memory that is pinned if `current().pin_memory` is true. Start
+the copy to the host in `_run_ar`, and wait for it only in `read`, which may be called again. Let
+`read` call `event.synchronize()` if `event.query()` says that the copy is not done: a finished copy
+needs no wait, and a loop of queries is a wait too. Do all of this on `group.stream`, which has no
+other work.
 
 You need to know streams, events and pinned downloads.
 

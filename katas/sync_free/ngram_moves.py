@@ -6,9 +6,9 @@ row goes where. The function below works. But it uploads the source rows, waits,
 rows, and waits again.
 
 Upload all row numbers at once, pinned if `current().pin_memory` is true, and without a wait. Two
-requests may swap places: read every row before you overwrite it. Rows that stay are neither read
-nor written. 16 rows take as many launches as 2, and an empty `moves` takes none. Keep refusing the
-inputs that the function refuses.
+requests may swap places: read every row before you overwrite it. A row that no move names is
+neither read nor written, and (3, 3) leaves row 3 as it is. 16 rows take as many launches as 2, and
+an empty `moves` takes none. Keep refusing the inputs that the function refuses.
 
 You need to know `index_select` and `index_copy_`, and pinned uploads.
 

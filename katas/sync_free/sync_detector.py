@@ -7,9 +7,9 @@ It misses all other waits.
 
 Let it note the other waits too: copies that block, non-blocking copies that have to block all the
 same, results whose size only the device knows, and Python values that are uploaded. It must stay
-silent where the host does not wait. Let `allow_waits` permit the intended waits. In inference mode
-PyTorch shows a mode `item` and `to` as a whole, without the operators that they call: there the
-detector must note the same waits, each once.
+silent where the host does not wait. The text in `what` of a Wait is yours to choose. Let
+`allow_waits` permit the intended waits. In inference mode PyTorch shows a mode `item` and `to` as a
+whole, without the operators that they call: there the detector must note the same waits, each once.
 
 You need to know what a TorchDispatchMode is shown of an operator.
 

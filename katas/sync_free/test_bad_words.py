@@ -327,6 +327,13 @@ def common_steps(accelerator):
             [[row] for row in range(6)],
             [(r, r + i) for r in range(6) for i in (0, 1)],
         ),
+        step(
+            "6 rows of other words",
+            {row: [[row + 2], [row, row + 3]] for row in range(6)},
+            [[row] for row in range(6)],
+            [(r, r + i) for r in range(6) for i in (2, 3)],
+        ),
+        step("a word twice", {0: [[1, 3], [1, 3], [2], [2]]}, [[1]], [(0, 3), (0, 2)]),
         step("tuples after a list", {0: ((1, 3), (2,))}, [[0, 1], []], [(0, 3), (0, 2)]),
         step("lists after a tuple", {1: [[1, 3], [2, 2]]}, ((), (2, 1)), [(1, 3)]),
         step("tuples", {0: ((1, 3), (2,))}, ((0, 1), ()), [(0, 3), (0, 2)]),

@@ -196,6 +196,7 @@ def common_steps(accelerator):
         ({2: [9, 4, 999, 4], 0: [5]}, [1, 2, 3], None, [2, 1, 5]),
         ({row: [row, 0] for row in reversed(range(8))}, [3] * 8, None, [3] * 8),
         ({0: (8, 7)}, [999], None, [3]),
+        ({0: (3, 999)}, [0], None, [3]),
     ]
     steps = []
     for number, (requested, sampled, _, counts) in enumerate(cases):

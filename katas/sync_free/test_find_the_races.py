@@ -255,6 +255,7 @@ def test_it_waits_once_a_step_at_most(kata, accelerator, load):
     loop = kata.DecodeLoop(decode, REQUESTS)
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
+        accelerator.sleep(load)  # The first upload is not done when the second step begins.
         run(loop, positions_of_steps(STEPS))
     expect(timeline).at_most(host_syncs=STEPS, why=ONE_WAIT)
 

@@ -168,7 +168,8 @@ def test_a_longer_tail_is_no_more_launches(kata, accelerator):
 def common_steps(accelerator):
     def step(indices, num_padded, dtype=torch.int32):
         given = torch.tensor(indices, dtype=dtype).to(accelerator.device)
-        call = f"_prepare_kv_sharing_fast_prefill(buffer, {len(indices)} indices, {num_padded})"
+        shown = f"{len(indices)} indices from {indices[0]} on"
+        call = f"_prepare_kv_sharing_fast_prefill(buffer, {shown}, {num_padded})"
         return Step(call, (given, num_padded), (padded(indices, num_padded), padded(indices)))
 
     return [
@@ -177,6 +178,7 @@ def common_steps(accelerator):
         step([9, 1, 4], 4, torch.int64),
         step([*range(SIZE)], SIZE),
         step([0, 0], 3),
+        step([80, 2, 5, 9], 8),
     ]
 
 

@@ -86,7 +86,9 @@ def expect_moved(kata, accelerator, moves):
         expect_equal(table, wanted, value=value, likely=OVERWRITTEN)
 
 
-@pytest.mark.parametrize("moves", [[(3, 1)], [(9, 0), (2, 5), (15, 3)]])
+@pytest.mark.parametrize(
+    "moves", [[(3, 1)], [(9, 0), (2, 5), (15, 3)], [(0, 1), (0, 2)], [(4, 7), (5, 5), (4, 6)]]
+)
 def test_rows_move_in_every_table(kata, accelerator, moves):
     expect_moved(kata, accelerator, moves)
 
@@ -238,6 +240,8 @@ def common_steps(accelerator):
         step([(9, 9), (4, 4)]),
         step(((299, 0), (0, 256)), 300),
         step([(5, 5), (5, 6)]),
+        step([(0, 1), (0, 2), (1, 0)]),
+        step([(7, 3)]),
     ]
 
 

@@ -77,6 +77,7 @@ def ids_of(lengths, starts):
         ([3, 3], {}),
         ([2, 0, 3], {0: 0, 1: 0, 2: 3}),
         ([3, 1], {0: 9}),
+        ([3, 4], {0: 9, 1: 2}),
     ],
 )
 def test_ones_begin_at_the_start(kata, accelerator, lengths, starts):
@@ -204,6 +205,8 @@ def common_steps(accelerator):
         ([5, 2, 1], {0: -1, 1: -7, 2: 1}),
         ([0], {0: 0}),
         ([1, 0, 2], {2: 0, 0: 0}),
+        ([4, 3], {0: 9, 1: 1}),
+        ([2, 3, 4], {0: 2**40, 1: 3, 2: 2}),
     ]
     return [
         Step(

@@ -22,8 +22,8 @@ class PersistentArrays:
         self, sizes: Mapping[str, int], device: torch.device, steps_in_flight: int = 2
     ) -> None:
         """Allocates the arrays, filled with zeros. `sizes` is the length of each array, by its
-        name. Up to `steps_in_flight` steps may be queued before an upload waits for the first of
-        them."""
+        name. Up to `steps_in_flight` steps are queued without a wait; an upload after them may
+        wait for the first of them."""
         self.places, total = places_of(sizes, ALIGNMENT)
         self.numbers = torch.zeros(total, dtype=torch.int32, device=device)
         self._ring = StagingRing((total,), torch.int32, steps_in_flight)

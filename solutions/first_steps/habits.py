@@ -12,7 +12,7 @@ from debubble.accelerator import current
 
 
 def mean_loss(losses: list[torch.Tensor]) -> float:
-    """Returns the mean of `losses`, which are 0-dim float32 tensors on the device."""
+    """Returns the mean of `losses`, at least one, which are 0-dim float32 tensors on the device."""
     return torch.stack(losses).mean().item()
 
 

@@ -1,5 +1,8 @@
 """The common checks: each finds its own kind of mistake, and says what is to blame."""
 
+import runpy
+from itertools import combinations
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -9,6 +12,8 @@ from debubble.accelerator import current
 from debubble.exercises import Common, KataFailure, Step
 from debubble.exercises.common.checks import CHECKS
 from debubble.exercises.common.names import TESTS
+from debubble.exercises.common.values import plain
+from debubble.exercises.kata_files.catalogue import Catalogue
 from debubble.exercises.proof import check
 
 BUFFERS = {}
@@ -176,3 +181,36 @@ def test_a_reason_names_a_check(workbook, without):
     problem = r"write `name: reason`, with one of all, steps, stream"
     with pytest.raises(Exception, match=problem):
         _ = workbook.catalogue.katas
+
+
+ROOT = Path(__file__).resolve().parents[2]
+KATAS = [k for k in Catalogue(ROOT).katas if "\nCOMMON = " in k.test_path.read_text()]
+
+
+def sizes_of(value):
+    """Returns all that a cache by sizes would know of a value: lengths, shapes and types."""
+    value = plain(value)
+    if isinstance(value, torch.Tensor | set):
+        return type(value), tuple(value.shape) if isinstance(value, torch.Tensor) else len(value)
+    if isinstance(value, tuple):
+        return tuple(map(sizes_of, value))
+    return type(value)
+
+
+def same(one, other):
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.shape == other.shape and torch.equal(one.cpu(), other.cpu())
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one is other or (not isinstance(one, torch.Tensor) and one == other)
+
+
+@pytest.mark.parametrize("kata", KATAS, ids=lambda kata: kata.name)
+def test_two_steps_have_the_same_sizes_and_other_numbers(kata):
+    """A result that is kept by the sizes of a step is then wrong in one of them."""
+    steps = runpy.run_path(str(kata.test_path))["COMMON"].steps(current())
+    assert any(
+        sizes_of(one.arguments) == sizes_of(other.arguments)
+        and not same(plain(one.expected), plain(other.expected))
+        for one, other in combinations(steps, 2)
+    )

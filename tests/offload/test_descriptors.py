@@ -118,6 +118,13 @@ def test_the_first_bad_descriptor_is_named(message):
         bad.check_for_kernel()
 
 
+def test_the_first_is_named_whatever_is_wrong_with_it():
+    pieces = right_pieces()
+    pieces[5][2], pieces[2][0] = 60, pieces[2][0] + 4
+    with pytest.raises(ValueError, match=r"descriptor 2: its source, .* must be a multiple of 8"):
+        descriptors(*pieces).check_for_kernel()
+
+
 @pytest.mark.parametrize("message", BAD_FOR_ANYBODY)
 def test_the_copy_engine_can_not_take_them_either(message):
     with pytest.raises(ValueError, match=message):

@@ -39,8 +39,9 @@ class BucketedGraphs:
     ) -> None:
         """Captures `forward(inputs[:size])` for each size.
 
-        `inputs` [rows of the largest size, D] is on the device, and belongs to the graphs.
-        `forward` returns a row for each row, and computes each from its own row alone.
+        `sizes` come in any order, perhaps from an iterator. `inputs` [rows of the largest size, D]
+        is on the device, and belongs to the graphs. `forward` returns a row for each row, and
+        computes each from its own row alone.
         """
         self.inputs = inputs
         self.sizes = sorted(set(sizes))

@@ -89,7 +89,7 @@ class LayerMasks:
             lists.kv_num_blocks[: self.num_groups].copy_(needed.sum(1))
 
     def lists_of(self, layer: str) -> PageLists:
-        """Returns the page lists of the layer's attention in this step."""
+        """Returns the page lists of the layer's attention in the step of the last `build`."""
         kv_num_blocks, kv_indices, mask_mod = self.persistent[self.masks[layer]]
         return PageLists(kv_num_blocks[: self.num_groups], kv_indices[: self.num_groups], mask_mod)
 

@@ -116,13 +116,16 @@ class Descriptors:
         self._expect_disjoint_targets()
 
     def check_for_kernel(self) -> None:
-        """Runs `check`, and raises ValueError, naming the descriptor, also for a size or an address
-        that is no multiple of 8."""
+        """Runs `check`, and raises ValueError also for a size or an address that is no multiple of
+        8, naming the first descriptor that has one."""
         self.check()
         if not self.are_multiples(WORD):
             columns = {"size": self.sizes, "source": self.sources, "target": self.targets}
-            for side, numbers in columns.items():
-                self._expect(numbers % WORD == 0, side, "must be a multiple of 8 for a kernel")
+            odd = {side: numbers % WORD != 0 for side, numbers in columns.items()}
+            first = int(np.logical_or.reduce([*odd.values()]).argmax())
+            side = next(side for side, is_odd in odd.items() if is_odd[first])
+            what = self.described(first, side)
+            raise ValueError(f"{what} must be a multiple of 8 for a kernel")
 
     def described(self, index: int, side: str = "size") -> str:
         """Returns the start of an error message about descriptor `index`: its number, and its
@@ -231,6 +234,7 @@ class DescriptorPool:
         `give_back`.
 
         Raises RuntimeError if there are `most_buffers` buffers, and none of them has been returned.
+        One that has been returned and is too small makes room for a larger one.
         """
         self.reclaim()
         if self.num_buffers == self.most_buffers and not self._free:

@@ -1,5 +1,6 @@
 """Refuses a row that stays where it is, and one that two rows come from.
 
+fails: test_rows_move_in_every_table
 fails: test_steps_one_after_another
 says: It came from
 """
