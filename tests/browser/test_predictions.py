@@ -3,6 +3,9 @@ commits."""
 
 import pytest
 
+from tests.chapters.notebooks import REFERENCES, cells_of
+from tests.chapters.spoilers import questions
+
 from .chromium import need
 from .test_jupyterlab import browser_page, lab, screenshots  # noqa: F401  # fixtures
 
@@ -14,6 +17,7 @@ def test_run_all_keeps_answers_back_until_one_commits(lab, browser_page, screens
     need("jupyterlab", "playwright")
     from .jupyterlab import OpenNotebook
 
+    first = next(questions(cells_of(REFERENCES[0])))
     page, watch = browser_page
     page.goto(lab.url("00_reading_a_timeline.ipynb"))
     notebook = OpenNotebook(page)
@@ -26,19 +30,19 @@ def test_run_all_keeps_answers_back_until_one_commits(lab, browser_page, screens
     assert question.locator(field).input_value() == ""
     answer = notebook.cell_with(f"text={WITHHELD}")
     number = answer.get_attribute("data-windowed-list-index")
-    assert "0 waits" not in answer.inner_text()
+    assert first.answer not in answer.inner_text()
 
     question = notebook.cell_with(field)
     question.get_by_role("button", name="Commit").click()
     question.get_by_text("The field is empty").wait_for()
     question.locator(field).fill("1 to 3")
     page.keyboard.press("Enter")
-    question.get_by_text("You said 1 to 3 waits.").wait_for()
+    question.get_by_text("You said 1 to 3 ").wait_for()
     assert question.locator(field).is_disabled()
     page.screenshot(path=screenshots / "00_prediction_committed.png")
     answer = page.locator(f".jp-Cell[data-windowed-list-index='{number}']")
     answer.scroll_into_view_if_needed()
-    answer.get_by_text("0 waits", exact=True).wait_for()
+    answer.get_by_text(first.answer, exact=True).wait_for()
 
     drawn = notebook.cell_with(".debubble-timeline.asks canvas")
     drawn.locator(".asks canvas").focus()
