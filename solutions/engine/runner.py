@@ -49,9 +49,10 @@ class EngineRunner:
             sizes = default_capture_sizes(limits, limits.max_num_seqs)
         self.capture_sizes = checked_capture_sizes(sizes, limits)
         # Decode steps have one token of each request, or several with drafts.
-        of_decodes = DraftedInputs(self.inputs) if config.num_drafts else self.inputs
+        self.of_decodes = DraftedInputs(self.inputs) if config.num_drafts else self.inputs
+        width = self.of_decodes.tokens_of_row
         self.captured = {
-            size: StepGraphs(model, self.backends, of_decodes, size * of_decodes.tokens_of_row)
+            size: StepGraphs(model, self.backends, self.of_decodes, size * width)
             for size in reversed(self.capture_sizes)
         }
         self.prefill_sizes = checked_capture_sizes(config.prefill_sizes, limits)
@@ -79,6 +80,8 @@ class EngineRunner:
             size = size_for(max(batch.graph_size, padded_rows), self.capture_sizes)
             if size is not None:
                 return self.captured[size]
+        if batch.is_drafted:
+            return None
         size = size_for(batch.num_tokens, self.prefill_sizes)
         return None if size is None else self.captured_prefills[size]
 
@@ -89,11 +92,15 @@ class EngineRunner:
         self.counted.reset()
 
     def _run_eagerly(self, batch: StepBatch, view: StepView) -> Sampled:
-        inputs = self.inputs.model_inputs(batch.num_tokens)
+        inputs = self.of_decodes if batch.is_drafted else self.inputs
+        inputs.prepare(batch.num_tokens)
         num_rows = len(batch.sampling_rows)
-        rows = self._rows_to_the_end(num_rows)
-        logits = self.model.forward(inputs, self._metadata(view), rows)[:num_rows]
-        return Sampled(logits, self.inputs.choose(logits), self.inputs)
+        # A step with drafts samples after each of its tokens.
+        rows = None if batch.is_drafted else self._rows_to_the_end(num_rows)
+        of_model = inputs.model_inputs(batch.num_tokens)
+        logits = self.model.forward(of_model, self._metadata(view), rows)
+        logits = logits[: num_rows * inputs.tokens_of_row]
+        return Sampled(logits, inputs.choose(logits), inputs)
 
     def pool(self, batch: StepBatch, text_starts: Mapping[int, int]) -> Awaited:
         """Returns the normalised hidden state [R, hidden_size] of the last token of each of the R

@@ -102,6 +102,15 @@ def test_so_they_are_with_any_number_of_drafts_and_prompts_in_graphs(setting, wi
     expect_the_same(setting.engine(ALL, config), setting, without)
 
 
+@pytest.mark.parametrize("optimizations", [NONE, ALL], ids=str)
+@pytest.mark.parametrize("sizes", [(), (2,)], ids=["none", "for two requests"])
+def test_so_they_are_where_decodes_have_no_graph(setting, without, optimizations, sizes):
+    """Steps with drafts run eagerly if no graph has room for them, also beside graphs of prompts
+    that do."""
+    config = replace(drafting(setting.config), capture_sizes=sizes, prefill_sizes=(24,))
+    expect_the_same(setting.engine(optimizations, config), setting, without)
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("optimizations", [NONE, ALL], ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
@@ -309,7 +318,6 @@ def test_drafts_and_the_step_that_tries_them_are_as_numpy_has_them(accelerator):
         (small("flex"), {"num_drafts": -1}, "num_drafts -1"),
         (small("flex"), {"num_drafts": 1.5}, "num_drafts 1.5"),
         (small("flex"), {"num_drafts": 16}, "has room for 15"),
-        (small("flex"), {"num_drafts": 2, "capture_sizes": (1, 2)}, "add one for 4 requests"),
     ],
     ids=str,
 )

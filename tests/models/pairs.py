@@ -80,7 +80,7 @@ class Case:
             "eager": {"capture_sizes": ()},
             "decodes": {},
             "padded": {"capture_sizes": (2,)},
-            "prefills": {"prefill_sizes": (8, 24)},
+            "prefills": {"prefill_sizes": tuple({8, min(24, self.budget)})},
         }
         return {
             "max_model_len": 64,

@@ -233,12 +233,6 @@ class EngineConfig:
                 f"(max_num_batched_tokens) for {limits.max_num_seqs} requests, of up to "
                 f"{limits.max_model_len} tokens each, has room for {most}"
             )
-        largest = max(self.capture_sizes or (limits.max_num_seqs,))
-        if largest < limits.max_num_seqs:
-            raise ValueError(
-                f"capture_sizes up to {largest} with num_drafts {num_drafts}: drafts are tried in "
-                f"graphs alone, so add one for {limits.max_num_seqs} requests (max_num_seqs)"
-            )
 
 
 SMALLEST_PREFILL, LARGEST_PREFILL = 64, 512

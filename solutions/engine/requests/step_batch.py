@@ -121,6 +121,9 @@ class StepBatch(ScheduledBatch):
         """True if each request has one token, and samples: a graph can run such a step."""
         return are_decodes(self.rows)
 
+    is_drafted = False
+    """True if each request also has drafts, and so a token is sampled after each token."""
+
     @property
     def drafted_arrays(self) -> dict[str, np.ndarray]:
         """The arrays about drafts, by the names of DRAFTED: empty in this class."""

@@ -16,6 +16,7 @@ class DraftedBatch(StepBatch):
     """A batch of R requests with 1 + num_drafts tokens each. The device writes ids, positions and
     slots; `seq_lens` are upper bounds."""
 
+    is_drafted = True
     lengths: np.ndarray
     """[R] int32: the number of tokens of each request so far, or FROM_DEVICE."""
     ends: np.ndarray
