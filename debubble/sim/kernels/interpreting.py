@@ -73,7 +73,8 @@ def check_runs() -> None:
 
     def run_now(executor: Any, args: tuple, meta: dict[str, Any]) -> Any:
         name, ranges = executor.fn.__name__, sorted(set(ranges_of((*args, *meta.values()))))
-        running.set(Running(name, ranges, source_line(), ready=set()))
+        ready = set(languages_of(executor.fn))
+        running.set(Running(name, ranges, source_line(), ready))
         try:
             with np.errstate(all="ignore"):
                 return run_grid(executor, *args, **meta)
@@ -119,11 +120,22 @@ def check_runs() -> None:
 
 
 @cache
-def prepare_once(interpreted: Any) -> None:
-    """Makes each function that a kernel calls prepare `triton.language` once in each run.
+def languages_of(function: Any) -> frozenset[str]:
+    """Returns the names of the modules of `triton.language` that a function of a kernel sees, which
+    the interpreter prepares before it calls the function."""
+    import triton.language as tl
 
-    The interpreter prepares it at every call, of `tl.sum` and `tl.zeros` too: it searches the whole
-    language for functions to replace, which takes a third of a kernel's time.
+    seen = [value for value in function.__globals__.values() if inspect.ismodule(value)]
+    return frozenset(module.__name__ for module in (tl, tl.core) if module in seen)
+
+
+@cache
+def prepare_once(interpreted: Any) -> None:
+    """Makes the functions that a kernel calls prepare each module of `triton.language` once in each
+    run.
+
+    The interpreter prepares them at every call, of `tl.sum` and `tl.zeros` too: it searches the
+    whole language for functions to replace, which takes a third of a kernel's time.
     """
     prepare_and_call = interpreted.__call__
     if hasattr(prepare_and_call, "__wrapped__"):
@@ -134,9 +146,10 @@ def prepare_once(interpreted: Any) -> None:
         kernel = running.get()
         if kernel is None:
             return prepare_and_call(function, *args, **kwargs)
-        if function.fn in kernel.ready:
+        languages = languages_of(function.fn)
+        if languages <= kernel.ready:
             return function.rewrite()(*args, **kwargs)
-        kernel.ready.add(function.fn)
+        kernel.ready.update(languages)
         return prepare_and_call(function, *args, **kwargs)
 
     interpreted.__call__ = call
