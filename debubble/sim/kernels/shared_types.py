@@ -59,8 +59,11 @@ def _of_unequal_shapes(broadcast: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(broadcast)
     def broadcast_if_unequal(self: Any, lhs: Any, rhs: Any) -> Any:
         one, other = lhs.type, rhs.type
-        is_block = one.is_block()
-        if is_block == other.is_block() and (not is_block or one.shape.values == other.shape.values):
+        if one.is_block() and other.is_block():
+            is_equal = one.shape.values == other.shape.values
+        else:
+            is_equal = one.is_block() == other.is_block()
+        if is_equal:
             return lhs, rhs
         return broadcast(self, lhs, rhs)
 
