@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager
 from weakref import finalize
 
-from . import regions
 from .backward_pass import learners_line
 from .recorded import FIRST
-from .regions import Region, Regions
+from .regions import Act
 from .source_line import SourceLine
 
 Key = tuple[tuple[str, str], ...]
@@ -29,44 +27,23 @@ class UnexpectedCompile(RuntimeError):
         super().__init__(f"{kernel} is compiled{where}, because of {missed}")
 
 
-_regions: Regions = ContextVar("the region for compilations", default=None)
-
-
-def forbidding_compiles() -> AbstractContextManager[Region]:
-    """Forbids compilations in the block. Raises at its end the first UnexpectedCompile of the
-    threads it started, unless the block itself raised."""
-    return regions.forbidding(_regions)
+COMPILATION = Act("compilations")
 
 
 @contextmanager
 def allow_compiles() -> Iterator[None]:
     """Allows compilations in a block, inside `no_compiles` too: a warm-up. `find_host_syncs` lists
     them separately."""
-    with regions.inside(_regions, Region("allowed")):
+    with COMPILATION.allowing():
         yield
-
-
-def compiles_are_allowed() -> bool:
-    region = regions.region_at(_regions)
-    return region is not None and region.rule == "allowed"
-
-
-def by_the_rule_of(region: Region, in_a_pool: bool) -> AbstractContextManager[None]:
-    """Makes the running thread follow the rule of a region that another thread began."""
-    return regions.by_the_rule_of(_regions, region, in_a_pool)
-
-
-def region_here() -> Region | None:
-    """Returns the region that forbids compilations around the running code, or None."""
-    return regions.forbidding_region(_regions)
 
 
 def check(kernel: str, missed: str) -> None:
     """Raises UnexpectedCompile if the region around the running code forbids compilations."""
-    if region_here() is None:
+    if not COMPILATION.is_forbidden():
         return
     error = UnexpectedCompile(kernel, missed, learners_line())
-    regions.note_refused(_regions, error)
+    COMPILATION.note_refused(error)
     raise error
 
 

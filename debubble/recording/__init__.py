@@ -6,8 +6,7 @@ from ..lazy import make_lazy
 
 if TYPE_CHECKING:
     from .collector import find_host_syncs
-    from .no_compiling import no_compiles
-    from .no_syncs import no_host_syncs
+    from .forbidding import no_compiles, no_host_syncs
     from .recording import record
 
 __all__ = ["find_host_syncs", "no_compiles", "no_host_syncs", "record"]
@@ -16,8 +15,8 @@ make_lazy(
     __name__,
     {
         "find_host_syncs": "collector",
-        "no_compiles": "no_compiling",
-        "no_host_syncs": "no_syncs",
+        "no_compiles": "forbidding",
+        "no_host_syncs": "forbidding",
         "record": "recording",
     },
 )

@@ -10,7 +10,7 @@ import torch
 
 from debubble.contract.backward_pass import learners_line
 from debubble.contract.capture_error import CaptureError, waits
-from debubble.contract.host_syncs import refuse, syncs_are_forbidden
+from debubble.contract.host_syncs import HOST_SYNC, refuse
 
 from ..trace.marks import marked
 
@@ -48,7 +48,7 @@ def _watched(wait: Callable[Taken, Given], words: str) -> Callable[Taken, Given]
         what = f"{words} makes the host wait for the device"
         if torch.cuda.is_current_stream_capturing():
             raise CaptureError(waits(what, learners_line()))
-        if syncs_are_forbidden():
+        if HOST_SYNC.is_forbidden():
             refuse(what)
         with marked():
             return wait(*args, **kwargs)

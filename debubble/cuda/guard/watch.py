@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from debubble.clock.action import SYNC, Action, copy, kernel
 from debubble.contract.backward_pass import UNDER_WAY, note_forward
-from debubble.contract.host_syncs import refuse, syncs_are_forbidden
+from debubble.contract.host_syncs import HOST_SYNC, refuse
 from debubble.contract.source_line import source_line
 from debubble.private.torch import TorchDispatchMode, overload_name, to_copy
 from debubble.rules.composition import name_of, parts_of
@@ -49,7 +49,7 @@ class SyncWatch:
 class _WatchedOperators(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if syncs_are_forbidden():
+        if HOST_SYNC.is_forbidden():
             parts = parts_of(func)
             if parts is not None and overload_name(func) not in NUMBERS_FOR_TENSORS:
                 with self:
@@ -65,7 +65,7 @@ class _WatchedOperators(TorchDispatchMode):
 
 class _Hidden(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if syncs_are_forbidden():
+        if HOST_SYNC.is_forbidden():
             if func in PRINTING and args[0].is_cuda:
                 refuse("printing a tensor makes the host wait for the device")
             if func is torch.tensor and isinstance(args[0], (list, tuple)) and _on_cuda(args[0]):

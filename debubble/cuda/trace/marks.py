@@ -16,8 +16,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from debubble.contract.backward_pass import UNDER_WAY, next_node, note_forward, with_forward
-from debubble.contract.compiles import compiles_are_allowed
-from debubble.contract.host_syncs import syncs_are_allowed
+from debubble.contract.compiles import COMPILATION
+from debubble.contract.host_syncs import HOST_SYNC
 from debubble.contract.source_line import SourceLine, source_line
 from debubble.private.torch import RecordFunctionFast, get_current_function_mode_stack
 from debubble.rules.calls import describe
@@ -83,7 +83,7 @@ class Marks:
         if self.is_over or not self._has_room():
             return nullcontext()
         line = source_line(pytorch=True)
-        mark = Mark(with_forward(line) if UNDER_WAY else line, syncs_are_allowed(), call)
+        mark = Mark(with_forward(line) if UNDER_WAY else line, HOST_SYNC.is_allowed(), call)
         if mark.line is None:
             return nullcontext()
         number = self._numbers.get(mark)
@@ -96,7 +96,7 @@ class Marks:
 
     def compilation(self, name: str, missed: str) -> AbstractContextManager[object]:
         """Returns the mark around the compilation of a kernel for which `missed` was new."""
-        line = Mark(source_line(), compiles_are_allowed(), missed)
+        line = Mark(source_line(), COMPILATION.is_allowed(), missed)
         self.compilations.append((name, line))
         return annotate(f"{COMPILE}{len(self.compilations) - 1}")
 

@@ -23,7 +23,7 @@ from debubble.contract.backward_pass import (
     with_forward,
 )
 from debubble.contract.capture_error import CaptureError, waits
-from debubble.contract.host_syncs import refuse, syncs_are_forbidden
+from debubble.contract.host_syncs import HOST_SYNC, refuse
 from debubble.contract.source_line import SourceLine, source_line
 from debubble.rules.calls import running_call
 from debubble.rules.composition import name_of
@@ -165,7 +165,7 @@ class SimDevice:
 
     @property
     def rules_out_waits(self) -> bool:
-        return self.capturing is not None or syncs_are_forbidden()
+        return self.capturing is not None or HOST_SYNC.is_forbidden()
 
     def _refuse(self, what: str) -> None:
         if self.capturing is None:

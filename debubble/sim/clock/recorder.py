@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from debubble.contract.compiles import compiles_are_allowed
-from debubble.contract.host_syncs import syncs_are_allowed
+from debubble.contract.compiles import COMPILATION
+from debubble.contract.host_syncs import HOST_SYNC
 from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import HOST_LANE, CopyKind, Event, EventKind
 from debubble.timeline.threads import name_of
@@ -56,7 +56,7 @@ class Recorder:
                     nbytes,
                     launched_by,
                     pageable,
-                    compiles_are_allowed() if kind == "compile" else syncs_are_allowed(),
+                    COMPILATION.is_allowed() if kind == "compile" else HOST_SYNC.is_allowed(),
                     self._thread_name(),
                     call,
                     operator,
