@@ -14,8 +14,8 @@ from debubble.contract.installed import installed
 from solutions.engine.model.model import Model
 from solutions.pinned_h2d.ranges import Span
 
+from .families.gemma3 import IMAGE_TOKEN, TOKENS_PER_IMAGE
 from .folder import CheckpointFolder
-from .gemma3 import IMAGE_TOKEN, TOKENS_PER_IMAGE
 from .to_device import tensor_stream
 
 PARTS = ("vision_tower.", "multi_modal_projector.")

@@ -16,8 +16,8 @@ from solutions.engine.model.config import EngineConfig, ModelConfig
 from solutions.engine.model.model import Model
 from solutions.flex_graph import Limits
 
-from . import gemma3, llama, mistral, qwen2, qwen3, qwen3_next
-from .attention import HEADS
+from .families import gemma3, llama, mistral, qwen2, qwen3, qwen3_next
+from .families.attention import HEADS
 from .fields import Fields
 from .folder import DTYPES, CheckpointFolder, Stored
 from .to_device import TensorStream, same_bytes, tensor_stream

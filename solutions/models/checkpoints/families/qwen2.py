@@ -11,12 +11,12 @@ import torch
 from solutions.engine.model.config import ModelConfig
 from solutions.engine.model.model import Model
 
-from ..layers.attention import BiasedAttentionLayer
+from ...layers.attention import BiasedAttentionLayer
+from ..fields import Fields
+from ..folder import CheckpointFolder
+from ..weights import Source, Weight
 from . import llama, qwen3
 from .attention import ends_of
-from .fields import Fields
-from .folder import CheckpointFolder
-from .weights import Source, Weight
 
 ARCHITECTURES = {"Qwen2ForCausalLM": "qwen2"}
 DEFAULTS = {name: value for name, value in qwen3.DEFAULTS.items() if name != "head_dim"}

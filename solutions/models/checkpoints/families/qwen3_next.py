@@ -12,13 +12,13 @@ from solutions.engine.model.config import LayerKind, ModelConfig
 from solutions.engine.model.layers import AttentionLayer, GatedDeltaNetLayer
 from solutions.engine.model.model import Model
 
-from ..layers.attention import GatedAttentionLayer
-from ..layers.experts import Experts, ExpertShape
+from ...layers.attention import GatedAttentionLayer
+from ...layers.experts import Experts, ExpertShape
+from ..fields import Fields
+from ..folder import CheckpointFolder
+from ..weights import Rearrange, Source, Weight, one, rows
 from .attention import DECODER, ends_of, shape_of
-from .fields import Fields
-from .folder import CheckpointFolder
 from .ropes import rope_of
-from .weights import Rearrange, Source, Weight, one, rows
 
 ARCHITECTURES = {"Qwen3NextForCausalLM": "qwen3_next"}
 DEFAULTS = {

@@ -12,13 +12,13 @@ from solutions.engine.model.architecture import Architecture
 from solutions.engine.model.config import ModelConfig
 from solutions.engine.model.model import Model
 
-from ..layers.attention import SandwichLayer
+from ...layers.attention import SandwichLayer
+from ..fields import Fields
+from ..folder import CheckpointFolder
+from ..weights import Weight, mlp, one
 from .attention import DECODER, HEADS, ends_of, plain_attention, shape_of
-from .fields import Fields
-from .folder import CheckpointFolder
 from .llama import windows_of
 from .ropes import rope_of
-from .weights import Weight, mlp, one
 
 ARCHITECTURES = {"Gemma3ForCausalLM": "gemma3_text", "Gemma3ForConditionalGeneration": "gemma3"}
 DEFAULTS = {

@@ -7,7 +7,7 @@ import math
 
 from solutions.engine.model.architecture import Rope
 
-from .fields import Fields
+from ..fields import Fields
 
 TYPES = ("default", "linear", "llama3", "yarn")
 

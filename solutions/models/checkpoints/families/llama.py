@@ -11,11 +11,11 @@ from solutions.engine.model.config import ModelConfig
 from solutions.engine.model.layers import AttentionLayer
 from solutions.engine.model.model import Model
 
+from ..fields import Fields
+from ..folder import CheckpointFolder
+from ..weights import Weight, mlp, one
 from .attention import DECODER, ends_of, plain_attention, shape_of
-from .fields import Fields
-from .folder import CheckpointFolder
 from .ropes import rope_of
-from .weights import Weight, mlp, one
 
 ARCHITECTURES = {"LlamaForCausalLM": "llama"}
 """The family's classes in transformers, as a config names them, each with its model_type."""

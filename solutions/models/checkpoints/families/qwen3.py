@@ -12,11 +12,11 @@ from solutions.engine.model.config import ModelConfig
 from solutions.engine.model.layers import AttentionLayer
 from solutions.engine.model.model import Model
 
+from ..fields import Fields
+from ..folder import CheckpointFolder
+from ..weights import Weight, one
 from . import llama
 from .attention import ends_of
-from .fields import Fields
-from .folder import CheckpointFolder
-from .weights import Weight, one
 
 ARCHITECTURES = {"Qwen3ForCausalLM": "qwen3"}
 DEFAULTS = {

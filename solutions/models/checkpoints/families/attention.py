@@ -9,8 +9,8 @@ from solutions.engine.model.config import ModelConfig
 from solutions.engine.model.layers import Layer
 from solutions.engine.model.model import Model
 
-from .fields import Fields
-from .weights import Weight, one, rows
+from ..fields import Fields
+from ..weights import Weight, one, rows
 
 DECODER: dict[str, Sequence[object]] = {
     "attention_bias": [False],

@@ -9,8 +9,8 @@ import torch
 
 from solutions.engine.model.config import ModelConfig
 
+from ..fields import Fields
 from . import llama
-from .fields import Fields
 
 ARCHITECTURES = {"MistralForCausalLM": "mistral"}
 DEFAULTS = {
