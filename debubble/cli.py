@@ -108,7 +108,7 @@ def main(
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        from .commands.learning.where import where
+        from .commands.learning.standing import where
 
         where()
 
@@ -116,7 +116,7 @@ def main(
 @app.command("list", rich_help_panel=LEARNING)
 def list_(kata: KataName = None) -> None:
     """List all katas by chapter: their state, difficulty and duration."""
-    from .commands.learning.list_katas import list_katas
+    from .commands.learning.standing import list_katas
 
     list_katas(kata)
 
@@ -124,7 +124,7 @@ def list_(kata: KataName = None) -> None:
 @app.command(rich_help_panel=LEARNING)
 def next(kata: KataName = None) -> None:
     """Begin the next kata: its task, and your own copy of it."""
-    from .commands.learning.next_kata import next_kata
+    from .commands.learning.begin import next_kata
 
     next_kata(kata)
 
@@ -151,7 +151,7 @@ def hint(
     step: Annotated[int | None, typer.Option(help="Show this step, not the next one.")] = None,
 ) -> None:
     """Show a hint: one more step each time."""
-    from .commands.learning.hint import hint
+    from .commands.learning.answers import hint
 
     hint(kata, step)
 
@@ -172,7 +172,7 @@ def open_(
     ] = False,
 ) -> None:
     """Open a kata in $EDITOR, or its chapter in JupyterLab."""
-    from .commands.learning.open_file import open_file
+    from .commands.learning.begin import open_file
 
     open_file(kata, chapter)
 
@@ -180,7 +180,7 @@ def open_(
 @app.command(rich_help_panel=LEARNING)
 def chapters() -> None:
     """Make your copies of the chapters, or bring them up to date, and print their folder."""
-    from .commands.learning.chapters import chapters
+    from .commands.learning.begin import chapters
 
     chapters()
 
@@ -207,7 +207,7 @@ def update(kata: KataName = None) -> None:
 @app.command(rich_help_panel=LEARNING)
 def solution(kata: KataName = None, spoil: Spoil = False) -> None:
     """Show our solution of a kata that you have solved."""
-    from .commands.learning.solution import solution
+    from .commands.learning.answers import solution
 
     solution(kata, spoil)
 
@@ -215,7 +215,7 @@ def solution(kata: KataName = None, spoil: Spoil = False) -> None:
 @app.command(rich_help_panel=LEARNING)
 def diff(kata: KataName = None, spoil: Spoil = False) -> None:
     """Show your code of a kata against ours, once you have solved it."""
-    from .commands.learning.solution import diff
+    from .commands.learning.answers import diff
 
     diff(kata, spoil)
 
@@ -229,7 +229,7 @@ def progress(
     ] = None,
 ) -> None:
     """Show your progress. No code of yours is run."""
-    from .commands.learning.progress import progress, show_on_board
+    from .commands.learning.standing import progress, show_on_board
 
     if show_as is not None:
         show_on_board(show_as)

@@ -94,7 +94,7 @@ def test_who_agreed_at_the_login_is_named_until_they_choose_otherwise(tmp_path):
 
 
 def test_a_learner_chooses_their_name_on_the_command_line(tmp_path, monkeypatch):
-    from debubble.commands.learning.progress import show_on_board
+    from debubble.commands.learning.standing import show_on_board
 
     monkeypatch.setenv("DEBUBBLE_WORKSPACE", str(tmp_path / "ada" / "my"))
     monkeypatch.chdir(ROOT)

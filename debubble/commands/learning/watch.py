@@ -22,7 +22,7 @@ from debubble.exercises.kata_files.catalogue import Kata
 from debubble.exercises.running.memory import leave_memory_to_others
 
 from ..refusal import refuse, refusing
-from .hint import hint
+from .answers import hint
 from .learner import Learner, remark
 from .run import status_of_tests
 
