@@ -361,14 +361,6 @@ class Races:
         known = stream.seen.get(number, 0), self._host_seen.get(number, 0)
         return number == stream.number or max(known) >= access.order
 
-    def expect_before(
-        self, access: Access | None, stream: SimStream, source: SourceLine | None, verb: str
-    ) -> None:
-        """Reports a race with `access`, unless it comes before the work that is queued on `stream`
-        now."""
-        if access is not None and not self._is_known(access, stream):
-            self._report(access, stream, source, verb, UNORDERED)
-
     def _report(
         self,
         access: Access,

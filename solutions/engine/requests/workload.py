@@ -86,10 +86,10 @@ def varied_requests(
     return asked
 
 
-def poisson_arrivals(count: int, rate: float, seed: int = 0) -> list[float]:
+def poisson_arrivals(count: int, rate: float) -> list[float]:
     """Returns the arrival times of `count` requests: seconds, ascending, on average `rate` requests
     a second. At an infinite rate all arrive at once."""
-    return np.random.default_rng(seed).exponential(1 / rate, count).cumsum().tolist()
+    return np.random.default_rng(0).exponential(1 / rate, count).cumsum().tolist()
 
 
 def requests_behind(prefixes: Sequence[Prompt], count: int, new_tokens: int) -> list[Asked]:

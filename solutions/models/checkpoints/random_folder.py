@@ -21,7 +21,6 @@ SHARD = 5_000_000_000
 """The most bytes of a file of weights, as on Hugging Face's hub."""
 BLOCK = 1 << 24
 """Number of random numbers to draw; all weights are cut from them."""
-NAMES = {torch.bfloat16: "BF16", torch.float32: "F32"}
 
 _LLAMA = {
     "architectures": ["LlamaForCausalLM"],
@@ -105,45 +104,37 @@ def tensors_of(config: dict) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield "lm_head.weight", (config["vocab_size"], hidden)
 
 
-def write_folder(
-    config: dict,
-    folder: Path,
-    dtype: torch.dtype = torch.bfloat16,
-    shard: int = SHARD,
-    seed: int = 0,
-) -> Path:
-    """Writes a checkpoint of random weights with this `config` to `folder`, which is created, and
-    returns `folder`. It has config.json, files of at most `shard` bytes unless a single tensor is
-    larger, and their index."""
+def write_folder(config: dict, folder: Path, shard: int = SHARD) -> Path:
+    """Writes a checkpoint of random bfloat16 weights with this `config` to `folder`, which is
+    created, and returns `folder`. It has config.json, files of at most `shard` bytes unless a
+    single tensor is larger, and their index."""
     folder.mkdir(parents=True, exist_ok=True)
-    config = config | {"dtype": str(dtype).removeprefix("torch.")}
+    config = config | {"dtype": "bfloat16"}
     files: list[dict[str, tuple[int, ...]]] = [{}]
     room = shard
     for name, shape in tensors_of(config):
-        nbytes = math.prod(shape) * dtype.itemsize
+        nbytes = math.prod(shape) * torch.bfloat16.itemsize
         if files[-1] and nbytes > room:
             files.append({})
             room = shard
         files[-1][name] = shape
         room -= nbytes
-    block = torch.randn(BLOCK, generator=torch.Generator().manual_seed(seed))
+    block = torch.randn(BLOCK, generator=torch.Generator().manual_seed(0))
     places: dict[str, str] = {}
     for number, tensors in enumerate(files, 1):
         name = f"model-{number:05}-of-{len(files):05}.safetensors"
-        _write_file(folder / name, tensors, block, dtype)
+        _write_file(folder / name, tensors, block)
         places |= dict.fromkeys(tensors, name)
     (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}, indent=1))
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     return folder
 
 
-def _write_file(
-    path: Path, tensors: dict[str, tuple[int, ...]], block: torch.Tensor, dtype: torch.dtype
-) -> None:
+def _write_file(path: Path, tensors: dict[str, tuple[int, ...]], block: torch.Tensor) -> None:
     header, end = {}, 0
     for name, shape in tensors.items():
-        begin, end = end, end + math.prod(shape) * dtype.itemsize
-        header[name] = {"dtype": NAMES[dtype], "shape": shape, "data_offsets": [begin, end]}
+        begin, end = end, end + math.prod(shape) * torch.bfloat16.itemsize
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     # Data begins at a multiple of 8.
     text += b" " * (-len(text) % 8)
@@ -151,8 +142,8 @@ def _write_file(
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for number, shape in enumerate(tensors.values()):
-            values = _values(shape, block, number).to(dtype).view(torch.uint8).numpy()
-            missing = math.prod(shape) * dtype.itemsize
+            values = _values(shape, block, number).to(torch.bfloat16).view(torch.uint8).numpy()
+            missing = math.prod(shape) * torch.bfloat16.itemsize
             while missing > 0:
                 missing -= file.write(values[:missing].data)
 
