@@ -6,10 +6,12 @@ import gc
 import os
 import platform
 import sys
+from collections.abc import Callable, Collection
 from functools import partialmethod
 from importlib.metadata import version
 from importlib.util import find_spec
 from inspect import isfunction
+from typing import NoReturn
 
 VARIABLE = "TRITON_INTERPRET"
 MADE_FOR = {"JITFunction": "cuda", "InterpretedFunction": "sim"}
@@ -172,3 +174,16 @@ def missing_triton(what: str) -> str:
         f"{what} needs Triton, which is not installed here ({system}). Without it chapter 00, the "
         f"katas, timelines and sim work; {way_out}"
     )
+
+
+def refusing_without_triton(package: str, names: Collection[str]) -> Callable[[str], NoReturn]:
+    """Returns the `__getattr__` of a package that exports `names`, some of which are missing
+    without Triton. It raises ImportError, with the way to get Triton, for one of them, and
+    AttributeError for any other name, so the package's other parts can be imported."""
+
+    def refuse(name: str) -> NoReturn:
+        if name in names:
+            raise ImportError(missing_triton(f"{package}.{name}"))
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return refuse

@@ -3,7 +3,7 @@ README.md says in which order to read it; `seams.py` says what each optimisation
 
 # Import this first: it decides whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import is_there, missing_triton
+from debubble.contract.triton_mode import is_there, refusing_without_triton
 
 try:
     from .engine import Engine
@@ -37,10 +37,4 @@ __all__ = [
     "Status",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Raises ImportError for an exported name, which is missing only without Triton, so that the
-    capstone kata can still be imported, and AttributeError for any other name."""
-    if name in __all__:
-        raise ImportError(missing_triton(f"solutions.engine.{name}"))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = refusing_without_triton(__name__, __all__)

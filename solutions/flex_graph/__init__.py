@@ -5,7 +5,7 @@ README.md says what that changes, and in which order to read the files.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import missing_triton
+from debubble.contract.triton_mode import refusing_without_triton
 
 from .buffers import (
     FlexAttentionMetadata,
@@ -54,11 +54,4 @@ __all__ = [
     "sliding_window",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Raises ImportError, with the way to get Triton, if `name` is missing because it needs Triton,
-    and AttributeError for any other name that this package lacks. Without Triton the parts in
-    PyTorch's operators can be imported, and most katas pass."""
-    if name in __all__:
-        raise ImportError(missing_triton(f"solutions.flex_graph.{name}"))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = refusing_without_triton(__name__, __all__)

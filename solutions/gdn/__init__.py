@@ -4,7 +4,7 @@ README.md says in which order to read the files.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import missing_triton
+from debubble.contract.triton_mode import refusing_without_triton
 
 from .host_tables import (
     plan_chunk_tables,
@@ -49,11 +49,4 @@ __all__ = [
     "upload_chunk_tables",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Raises ImportError, with the way to get Triton, if `name` is missing because it needs Triton,
-    and AttributeError for any other name that this package lacks. Without Triton the tables of the
-    host can be imported, and the katas without kernels pass."""
-    if name in __all__:
-        raise ImportError(missing_triton(f"solutions.gdn.{name}"))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = refusing_without_triton(__name__, __all__)

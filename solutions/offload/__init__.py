@@ -6,7 +6,7 @@ README.md tells the story, and says in which order to read the files.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import missing_triton
+from debubble.contract.triton_mode import refusing_without_triton
 
 from .choice.crossover import Crossover, cache_path
 from .choice.presets import MIN_N, NUM_SMS, THRESHOLD_BYTES, UPSTREAM, Preset
@@ -57,11 +57,4 @@ __all__ = [
     "swap_with_preset",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Raises ImportError, with the way to get Triton, if `name` is missing because it needs Triton,
-    and AttributeError for any other name that this package lacks. Without Triton the copy engine
-    still copies, and the katas without kernels pass."""
-    if name in {*__all__, "_swap_blocks_kernel"}:
-        raise ImportError(missing_triton(f"solutions.offload.{name}"))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = refusing_without_triton(__name__, {*__all__, "_swap_blocks_kernel"})

@@ -7,7 +7,7 @@ and ImageStepConfig, since other lessons have an Engine and a StepConfig too.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import missing_triton
+from debubble.contract.triton_mode import refusing_without_triton
 from solutions.common.staging_ring import StagingRing
 
 from .metadata import ModelRunner, TritonAttentionMetadata
@@ -45,11 +45,4 @@ __all__ = [
     "range_tensors_by_micro_batch",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Raises ImportError, with the way to get Triton, if `name` is missing because it needs Triton,
-    and AttributeError for any other name that this package lacks. Without Triton all but the
-    attention can be imported, and the katas pass."""
-    if name in __all__:
-        raise ImportError(missing_triton(f"solutions.pinned_h2d.{name}"))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = refusing_without_triton(__name__, __all__)

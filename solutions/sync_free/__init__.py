@@ -5,7 +5,7 @@ README.md says in which order to read the files; this file has the public names.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import missing_triton
+from debubble.contract.triton_mode import refusing_without_triton
 from solutions.common.h2d import async_tensor_h2d
 from solutions.common.packed_upload import upload_packed, upload_plans
 from solutions.common.read_back import ReadBack
@@ -64,11 +64,4 @@ __all__ = [
     "upload_plans",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Raises ImportError, with the way to get Triton, if `name` is missing because it needs Triton,
-    and AttributeError for any other name that this package lacks. Without Triton the sites that
-    have no kernel can be imported, and the katas pass."""
-    if name in __all__:
-        raise ImportError(missing_triton(f"solutions.sync_free.{name}"))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = refusing_without_triton(__name__, __all__)
