@@ -12,11 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-import debubble
 from debubble.exercises.kata_files.catalogue import Catalogue, Kata, find_catalogue
 from debubble.exercises.kata_files.stub_files import StubFiles
 
-from .refusal import refuse, refusing
+from .refusal import accelerator_of, refusing
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
@@ -73,13 +72,6 @@ def _write_stubs(catalogue: Catalogue) -> None:
     if not written:
         typer.echo("No stub is missing or older than its solution.")
     typer.echo("`debubble check` proves the katas.")
-
-
-def accelerator_of(device: str) -> Accelerator:
-    try:
-        return debubble.accelerator(device)
-    except (RuntimeError, ValueError) as error:
-        refuse(str(error))
 
 
 def _prove(

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from debubble.exercises.kata_files.catalogue import Catalogue, Kata, find_catalogue
 
-from .check import ShowProgress, accelerator_of, with_progress
-from .refusal import refusing
+from .check import ShowProgress, with_progress
+from .refusal import accelerator_of, refusing
 
 if TYPE_CHECKING:
     from debubble.exercises.proof.survivors import Mutation

@@ -37,7 +37,7 @@ from debubble.views.syncs import (
     table,
 )
 
-from .refusal import refuse
+from .refusal import accelerator_of, refuse
 from .rich_table import figures_first
 
 
@@ -80,7 +80,7 @@ def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
     include_packages(wanted.include)
     if wanted.host is not None:
         os.environ[HOST_TIMES] = wanted.host
-    accelerator = _accelerator("sim" if wanted.as_cuda else wanted.device)
+    accelerator = accelerator_of("sim" if wanted.as_cuda else wanted.device)
     with ExitStack() as stack:
         if wanted.as_cuda:
             _enter_as_cuda(stack)
@@ -207,13 +207,6 @@ def _say_what_is_new(new: Sequence[Finding], report: SyncReport, stack: bool) ->
 
 def _write(value: object, file: Path) -> None:
     write_whole(json.dumps(value, indent=2, ensure_ascii=False) + "\n", file)
-
-
-def _accelerator(device: str) -> Accelerator:
-    try:
-        return debubble.accelerator(device)
-    except (RuntimeError, ValueError) as error:
-        refuse(str(error))
 
 
 def _enter_as_cuda(stack: ExitStack) -> None:

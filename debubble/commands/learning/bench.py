@@ -8,8 +8,7 @@ import typer
 
 from debubble.exercises.kata_files.catalogue import Kata
 
-from ..check import accelerator_of
-from ..refusal import refuse, refusing
+from ..refusal import accelerator_of, refuse, refusing
 from .learner import Learner
 
 if TYPE_CHECKING:
