@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from debubble.contract.python.garbage import no_collection
-from debubble.timeline.trace_file import TraceFileError, write_whole
+from debubble.timeline.trace_file import write_whole
+from debubble.timeline.trace_format import TraceFileError
 from debubble.traces.findings import Findings
 from debubble.traces.summary import Summary, compare, summarize
 from debubble.views.timeline.words import format_share, format_time, printable

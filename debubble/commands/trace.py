@@ -11,7 +11,7 @@ from rich.text import Text
 
 from debubble.timeline.comparison import COUNT_WORDS
 from debubble.timeline.timeline import Timeline
-from debubble.timeline.trace_file import TraceFileError
+from debubble.timeline.trace_format import TraceFileError
 from debubble.traces.loader import is_torch_trace
 from debubble.views.timeline.lanes import text_lanes
 from debubble.views.timeline.tables import BUBBLE_HEADINGS, bubble_rows

@@ -5,7 +5,7 @@ from .bubbles import CAUSES, Bubble, Cause
 from .comparison import Comparison
 from .event import COPY_KINDS, HOST_LANE, CopyKind, Event, EventKind, Hazard
 from .timeline import Timeline
-from .trace_file import TraceFileError
+from .trace_format import TraceFileError
 
 __all__ = [
     "CAUSES",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..timeline.trace_file import TraceFileError
+from ..timeline.trace_format import TraceFileError
 from .text import Path, texts
 
 EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')

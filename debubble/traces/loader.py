@@ -6,7 +6,9 @@ It imports nothing that takes long until there is such a file.
 from __future__ import annotations
 
 from ..timeline.data import TimelineData
-from ..timeline.trace_file import FORMAT, MOST_BYTES, TraceFileError, decode_timeline
+from ..timeline.trace_file import MOST_BYTES
+from ..timeline.trace_format import FORMAT, TraceFileError
+from ..timeline.trace_reading import decode_timeline
 from .text import Path, is_packed, opening, texts
 
 SIGNS = ('"traceEvents"', '"schemaVersion"', '"deviceProperties"', '"ph"')

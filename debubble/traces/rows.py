@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..timeline.trace_file import TraceFileError
+from ..timeline.trace_format import TraceFileError
 from .json_stream import JsonStream
 from .text import Path
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from os import PathLike
 from typing import BinaryIO, cast
 
-from ..timeline.trace_file import TraceFileError
+from ..timeline.trace_format import TraceFileError
 
 Path = str | PathLike[str]
 BYTES_AT_A_TIME = 2**22

@@ -7,7 +7,7 @@ import pytest
 
 import debubble
 from debubble.sim.kernels import launches
-from debubble.timeline.trace_file import TraceFileError
+from debubble.timeline.trace_format import TraceFileError
 from solutions.engine import NAMES, EngineConfig, Model, Optimizations, SamplingParams
 from solutions.engine.measure import recordings as recording
 from solutions.engine.measure.moment import Moment, Setting, arriving_prompt

@@ -17,7 +17,8 @@ from debubble.timeline import COPY_KINDS, Event, Hazard, SourceLine, Timeline, T
 from debubble.timeline.data import TimelineData
 from debubble.timeline.event import HOST_KINDS, EventKind
 from debubble.timeline.perfetto import chrome_trace
-from debubble.timeline.trace_file import decode_timeline, encode_timeline, portable_path
+from debubble.timeline.trace_file import encode_timeline, portable_path
+from debubble.timeline.trace_reading import decode_timeline
 from debubble.views.timeline.lanes import text_lanes
 from debubble.views.timeline.tables import bubble_rows
 from tests.timeline.recordings import Recording, transformer_step

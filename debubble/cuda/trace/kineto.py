@@ -11,7 +11,7 @@ import numpy as np
 from debubble.contract.recorded import Also
 from debubble.timeline.event import HOST_LANE, Event
 from debubble.timeline.threads import ANOTHER
-from debubble.timeline.trace_file import TraceFileError
+from debubble.timeline.trace_format import TraceFileError
 from debubble.traces.events import Builder, Code, window
 from debubble.traces.host import ATEN, CALLS, NONE, Doing, Host, Reader
 from debubble.traces.names import BEGIN, END, PREFIX
