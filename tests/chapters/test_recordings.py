@@ -10,7 +10,7 @@ from debubble.assets import ASSETS
 from debubble.timeline import Event, Timeline
 from debubble.timeline.bubbles import SMALLEST_GAP, device_work, find_gaps
 from debubble.timeline.correction import Clock, as_measured, union, without_load
-from debubble.views.timeline.picture import alt_text, origin_of_times
+from debubble.views.timeline.caption import alt_text, origin_of_times
 from solutions.measure.benchmark import step_cost
 from solutions.measure.stored import PROFILED, STEPS, measured_cost, recording
 from tests.timeline.recordings import Recording

@@ -10,9 +10,10 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
+from debubble.views.timeline.caption import alt_text
 from debubble.views.timeline.merging import join_by_share, shade
 from debubble.views.timeline.palette import EVENT_STYLES
-from debubble.views.timeline.picture import alt_text, draw_figure, draw_png
+from debubble.views.timeline.picture import draw_figure, draw_png
 from debubble.views.timeline.words import format_time
 from tests.timeline.recordings import Recording, transformer_step
 

@@ -35,6 +35,9 @@ CAUSE_STYLES: dict[Cause, tuple[str, str]] = dict(
         strict=True,
     )
 )
+CAUSE_HATCHES = dict(zip(CAUSES, ("////", "....", "", "xxxx"), strict=True))
+INK, FAINT, GROUND = "#1f2933", "#55606d", "#ffffff"
+"""The colours of words, of less important words and of the ground in a PNG."""
 
 
 def palette() -> dict[str, object]:

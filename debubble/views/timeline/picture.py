@@ -12,24 +12,20 @@ from typing import TYPE_CHECKING
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
 
-from debubble.timeline.bubbles import CAUSES
-from debubble.timeline.comparison import COUNT_WORDS
 from debubble.timeline.data import Finished, TimelineData
 
+from .caption import MOST_LANES, WIDEST_LANE, alt_text, is_stacked
+from .dress import dress
 from .merging import Span, join_by_share, shade
-from .palette import CAUSE_STYLES, EVENT_STYLES
-from .words import cut, drawable, format_share, format_tick, format_time, ordered_lanes, printable
+from .palette import CAUSE_HATCHES, CAUSE_STYLES, EVENT_STYLES, GROUND
+from .words import drawable, ordered_lanes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 9.6
 DOTS_PER_INCH = 110
-INK, FAINT, GROUND = "#1f2933", "#55606d", "#ffffff"
-CAUSE_HATCHES = dict(zip(CAUSES, ("////", "....", "", "xxxx"), strict=True))
 # The place of an event within its row of height 1, counted from the bottom.
 HEIGHTS = {"launch": (0.1, 0.5), "graph_launch": (0.1, 0.8)}
 TALL = (0.1, 0.9)
@@ -38,15 +34,6 @@ GHOST = (0.1, 0.95)
 GHOST_ALPHA = 0.25
 MARK = 0.06
 """The height, in rows, of the line that marks an event however short it is."""
-
-STACKED = 3
-"""How many times as long one of two recordings must be for the one before to be drawn above the
-other one: as a ghost behind it, it could hardly be seen."""
-MOST_LANES = 40
-"""The most lanes in a picture; if there are more, one more row says how many."""
-WIDEST_LANE, WIDEST_LABEL = 32, 110
-"""The most characters of a lane's name, and of the label of the times."""
-
 Box = list[tuple[float, float]]
 """The corners of a box, in microseconds and rows."""
 
@@ -108,15 +95,6 @@ LONG_LOAD, LOAD_SEEN = 0.15, 0.05
 """The share of the axis from which on a load is left out, and the share that its end still has."""
 MANY = 50
 """Events of the device, without which a load is the subject of a picture."""
-
-
-def is_stacked(timeline: TimelineData, before: TimelineData) -> bool:
-    """Returns True if one recording took more than STACKED times as long as the other, without a
-    load that queues in front."""
-    short, long = sorted(
-        one.length - (one.span - one.device_span(ignore_sleep=True)) for one in (timeline, before)
-    )
-    return long > STACKED * short
 
 
 def lanes_and_rows(
@@ -219,129 +197,5 @@ def rectangle(left: float, right: float, bottom: float, top: float) -> Box:
     return [(left, bottom), (right, bottom), (right, top), (left, top)]
 
 
-def dress(
-    axes: Axes,
-    timeline: TimelineData,
-    before: TimelineData | None,
-    rows: Sequence[str],
-    ignore_sleep: bool,
-) -> None:
-    """Adds axes, labels, heading and legend to the drawn events, with the word "modelled" or
-    "measured" in the picture itself."""
-    axes.set_ylim(0, len(rows))
-    axes.set_yticks([len(rows) - 0.5 - row for row in range(len(rows))], rows)
-    axes.tick_params(length=0, labelsize=8.5, colors=INK)
-    step = (axes.get_xlim()[1] - axes.get_xlim()[0]) / 100  # less than the distance of two ticks
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value, step)))
-    axes.set_xlabel(origin_of_times(timeline, before), size=8, color=FAINT)
-    for line in range(1, len(rows)):
-        axes.axhline(line, color="#e4e7eb", linewidth=0.8, zorder=0)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color("#cbd2d9")
-    axes.set_title(
-        heading(timeline, before, ignore_sleep), loc="left", size=9.5, color=INK, weight="bold"
-    )
-    events = [*timeline.events, *(before.events if before else [])]
-    shown = {event.copy_kind or event.kind for event in events}
-    handles = [
-        Patch(
-            facecolor=colour,
-            edgecolor=GROUND,
-            hatch="////" if key == "sync" else None,
-            linewidth=0,
-            label=words,
-        )
-        for key, (words, colour, _) in EVENT_STYLES.items()
-        if key in shown
-    ]
-    was_idle = before.idle_by_cause(ignore_sleep) if before else {}
-    for cause, share in timeline.idle_by_cause(ignore_sleep).items():
-        if share > 0 or was_idle.get(cause):
-            words = format_share(share) if share > 0 else "(before)"
-            handles.append(
-                Patch(
-                    facecolor=CAUSE_STYLES[cause][0],
-                    edgecolor=GROUND,
-                    hatch=CAUSE_HATCHES[cause],
-                    linewidth=0,
-                    label=f"idle, {cause} {words}",
-                )
-            )
-    if handles:
-        axes.figure.legend(
-            handles=handles, loc="outside lower left", ncols=4, fontsize=8, frameon=False,
-            labelcolor=INK, handlelength=1.4, columnspacing=1.6,
-        )  # fmt: skip
-
-
-def heading(timeline: TimelineData, before: TimelineData | None, ignore_sleep: bool) -> str:
-    """Returns the picture's heading: the time from end to end, then the device's idle share. The
-    time comes first, since a share can get worse while the whole gets better."""
-    idle = f"device {idle_words(timeline, ignore_sleep)}"
-    time = f"{format_time(timeline.length)} end to end"
-    if before is None:
-        return f"{time}, {idle}"
-    before_idle = f"before, {place_of(timeline, before)}: {idle_words(before, ignore_sleep)}"
-    return f"{time}, before {format_time(before.length)}\n{idle} ({before_idle})"
-
-
-def origin_of_times(timeline: TimelineData, before: TimelineData | None) -> str:
-    """Returns the origin of the times, with the word "modelled" or "measured", and that of the
-    other recording if it differs."""
-    words = f"time: {drawable(timeline.label, WIDEST_LABEL)}"
-    if before is None or before.label == timeline.label:
-        return words
-    where = place_of(timeline, before)
-    return f"{words}\nbefore, {where}: {drawable(before.label, WIDEST_LABEL)}"
-
-
-def place_of(timeline: TimelineData, before: TimelineData) -> str:
-    """Returns where the recording before is drawn: "above" or "ghosted"."""
-    return "above" if is_stacked(timeline, before) else "ghosted"
-
-
-def idle_words(timeline: TimelineData, ignore_sleep: bool = False) -> str:
-    share, span = timeline.idle_share(ignore_sleep), timeline.device_span(ignore_sleep)
-    return f"idle {format_share(share)} of {format_time(span)}"
-
-
 def first_start(timeline: TimelineData) -> float:
     return min((event.start for event in timeline.events), default=0.0)
-
-
-def alt_text(
-    timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
-) -> str:
-    """Returns a timeline's picture in words, for readers who can't see it: times, lanes, counts and
-    idle shares."""
-    if not timeline.events:
-        return "Timeline without events."
-    counts = [
-        f"{count:,} {COUNT_WORDS[name][count > 1]}"
-        for name, count in timeline.counts().items()
-        if count
-    ]
-    every_lane = ordered_lanes(timeline.events)
-    lanes = ", ".join(cut(printable(lane), WIDEST_LANE) for lane in every_lane[:MOST_LANES])
-    if len(every_lane) > MOST_LANES:
-        lanes += f" and {len(every_lane) - MOST_LANES:,} more"
-    label = cut(printable(timeline.label), WIDEST_LABEL)
-    parts = [
-        f"Timeline ({label}) of {format_time(timeline.length)} with the lanes {lanes}",
-        ", ".join(counts),
-        f"the device is {idle_words(timeline, ignore_sleep)}",
-    ]
-    causes = [
-        f"{format_share(share)} {cause}"
-        for cause, share in timeline.idle_by_cause(ignore_sleep).items()
-        if share
-    ]
-    if causes:
-        parts.append("of it " + ", ".join(causes))
-    if before is not None:
-        if before.label != timeline.label:
-            parts.append(f"before: {cut(printable(before.label), WIDEST_LABEL)}")
-        where = "above" if is_stacked(timeline, before) else "ghosted behind"
-        parts.append(f"{where}, the device before: {idle_words(before, ignore_sleep)}")
-    return "; ".join(part for part in parts if part) + "."

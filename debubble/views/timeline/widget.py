@@ -13,9 +13,10 @@ from debubble.timeline.data import TimelineData
 
 from ..embedding import BYTES, Bundle, State, with_embedding
 from ..javascript import one_module
+from .caption import alt_text
 from .packing import BUBBLE_COLUMNS, EVENT_COLUMNS, pack
 from .palette import palette
-from .picture import alt_text, draw_png
+from .picture import draw_png
 
 SOURCE = one_module(Path(__file__).parent / "browser" / "timeline.js")
 
