@@ -26,7 +26,7 @@ export class Gestures {
       this.armed = false;
       view.hover(null);
     });
-    canvas.addEventListener("dblclick", () => view.reset());
+    canvas.addEventListener("dblclick", () => view.seen.reset());
     canvas.addEventListener("keydown", (event) => this.onKey(event));
     canvas.addEventListener("blur", () => view.hover(null));
   }
@@ -35,26 +35,26 @@ export class Gestures {
     // A page that scrolls by under a resting pointer must not get caught here.
     if (!this.armed && document.activeElement !== this.canvas && !event.ctrlKey) return;
     const { view } = this;
-    const everything = view.view === null;
+    const everything = view.seen.isAll;
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       if (everything) return;
       event.preventDefault();
-      view.pan((event.deltaX || event.deltaY) / view.stage.plotWidth);
+      view.seen.pan((event.deltaX || event.deltaY) / view.stage.plotWidth);
     } else {
       if (everything && event.deltaY > 0) return;
       event.preventDefault();
       const lines = event.deltaMode === 1 ? 16 : 1;
       const turn = Math.min(Math.max(event.deltaY * lines, -300), 300);
-      view.zoom(Math.exp(turn * 0.0022), view.stage.timeAt(event.offsetX));
+      view.seen.zoom(Math.exp(turn * 0.0022), view.stage.timeAt(event.offsetX));
     }
   }
 
   onDown(event) {
     if (event.button !== 0) return;
     this.armed = true;
-    if (this.view.asks && this.view.isLocked) return;
-    const marks = event.shiftKey || event.offsetY < AXIS || this.view.asks;
-    this.drag = { x: event.offsetX, range: this.view.range, moved: false, marks };
+    if (this.view.mark.asks && this.view.mark.isLocked) return;
+    const marks = event.shiftKey || event.offsetY < AXIS || this.view.mark.asks;
+    this.drag = { x: event.offsetX, range: this.view.seen.range, moved: false, marks };
     this.canvas.setPointerCapture(event.pointerId);
   }
 
@@ -69,19 +69,19 @@ export class Gestures {
     view.hover(null);
     if (drag.marks) {
       const ends = [drag.x, event.offsetX].map((x) => view.stage.timeAt(x));
-      return view.mark([Math.min(...ends), Math.max(...ends)]);
+      return view.mark.set([Math.min(...ends), Math.max(...ends)]);
     }
     const [start, end] = drag.range;
     const shift = (moved / view.stage.plotWidth) * (end - start);
-    view.show(start - shift, end - shift);
+    view.seen.show(start - shift, end - shift);
   }
 
   onUp() {
     const { view, drag } = this;
     if (drag && !drag.moved) view.select(view.hovered);
     else if (drag?.marks) {
-      view.sayArea();
-      view.giveMark();
+      view.mark.say();
+      view.mark.give();
     }
     this.drag = null;
   }
@@ -90,7 +90,7 @@ export class Gestures {
   onMarkKey(event) {
     const { view } = this;
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (by) view.moveMark(by, event.shiftKey);
+    if (by) view.mark.move(by, event.shiftKey);
     else if (event.key === "Enter") view.model.send?.({ event: "submit" });
     else return;
     event.preventDefault();
@@ -100,21 +100,21 @@ export class Gestures {
   onKey(event) {
     if (event.altKey || event.ctrlKey || event.metaKey) return;
     const { view } = this;
-    if (view.asks) return this.onMarkKey(event);
+    if (view.mark.asks) return this.onMarkKey(event);
     const step = event.shiftKey ? -1 : 1;
     const actions = {
-      arrowleft: () => (event.shiftKey ? view.pan(-0.15) : view.stepThrough(-1)),
-      arrowright: () => (event.shiftKey ? view.pan(0.15) : view.stepThrough(1)),
-      arrowup: () => view.zoom(0.7),
-      arrowdown: () => view.zoom(1 / 0.7),
-      "+": () => view.zoom(0.7),
-      "=": () => view.zoom(0.7),
-      "-": () => view.zoom(1 / 0.7),
-      _: () => view.zoom(1 / 0.7),
-      home: () => view.reset(),
+      arrowleft: () => (event.shiftKey ? view.seen.pan(-0.15) : view.stepThrough(-1)),
+      arrowright: () => (event.shiftKey ? view.seen.pan(0.15) : view.stepThrough(1)),
+      arrowup: () => view.seen.zoom(0.7),
+      arrowdown: () => view.seen.zoom(1 / 0.7),
+      "+": () => view.seen.zoom(0.7),
+      "=": () => view.seen.zoom(0.7),
+      "-": () => view.seen.zoom(1 / 0.7),
+      _: () => view.seen.zoom(1 / 0.7),
+      home: () => view.seen.reset(),
       enter: () => view.step("events", step),
       b: () => view.step("bubbles", step),
-      s: () => view.markSeen(),
+      s: () => view.mark.markSeen(),
       g: () => view.askOther(),
       f: () => view.search.field.focus(),
       escape: () => view.letGo(),

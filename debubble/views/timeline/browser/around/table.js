@@ -21,10 +21,10 @@ export class Table {
   fill() {
     if (this.box.hidden) return;
     const { view } = this;
-    const key = () => `${view.range} ${this.page} ${view.revision} ${view.asked.which}`;
+    const key = () => `${view.seen.range} ${this.page} ${view.revision} ${view.asked.which}`;
     if (this.shown === key()) return;
     const { asked } = view;
-    let seen = asked.targetsIn(...view.range);
+    let seen = asked.targetsIn(...view.seen.range);
     if (view.search.found) seen = seen.filter((target) => view.search.found.has(target));
     const pages = Math.max(Math.ceil(seen.length / PAGE), 1);
     this.page = Math.min(this.page, pages - 1);
@@ -59,7 +59,7 @@ export class Table {
     add(row, "td", {}, text ? `${where}: ${text}` : where);
     row.addEventListener("click", () => {
       this.view.select(target);
-      this.view.reveal();
+      this.view.seen.reveal(...this.view.asked.spanOf(target));
     });
   }
 

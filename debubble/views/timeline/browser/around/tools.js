@@ -8,10 +8,10 @@ export class Tools {
     const box = add(parent, "span", { class: "tools", role: "group", "aria-label": "View" });
     this.search = new Search(box, view);
     this.stepper = addToggle(box, "Step through", "Go from event to event", () => view.toggleStepper());
-    addButton(box, "Zoom in", "Zoom in (key +)", () => view.zoom(0.6));
-    addButton(box, "Zoom out", "Zoom out (key −)", () => view.zoom(1 / 0.6));
-    this.all = addButton(box, "Show all", "Show the whole recording (key Home)", () => view.reset());
-    addButton(box, "Sum up view", "Mark the visible part and sum it up (key S)", () => view.markSeen());
+    addButton(box, "Zoom in", "Zoom in (key +)", () => view.seen.zoom(0.6));
+    addButton(box, "Zoom out", "Zoom out (key −)", () => view.seen.zoom(1 / 0.6));
+    this.all = addButton(box, "Show all", "Show the whole recording (key Home)", () => view.seen.reset());
+    addButton(box, "Sum up view", "Mark the visible part and sum it up (key S)", () => view.mark.markSeen());
     this.other = addToggle(box, "", "The recording that keys, search and list use (key G)", () => view.askOther());
     this.table = addToggle(box, "List events", "Show the events as a table", () => view.toggleTable());
     this.table.setAttribute("aria-controls", id);
