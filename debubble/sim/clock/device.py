@@ -40,9 +40,10 @@ from ..memory.tape import Step, Tape
 from ..tensor import SimTensor
 from .beside_calls import BesideCalls
 from .device_streams import DeviceStreams
+from .graph_uses import GraphUse
 from .handing_out import HandingOut
 from .own_python import OwnPython, Spent
-from .races import GraphUse, Races
+from .races import Races
 from .recorder import Recorder
 from .streams import SimStream
 

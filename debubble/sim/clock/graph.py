@@ -18,7 +18,7 @@ from ..memory.blocks import Block
 from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.tape import Tape, poison
 from .device import SimDevice
-from .races import GraphUse, uses_of
+from .graph_uses import GraphUse, uses_of
 
 RANDOM_STATE = [kernel("fill_", 8)] * 2
 """The two kernels with which PyTorch writes a graph's random seed and offset into device memory

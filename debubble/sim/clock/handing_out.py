@@ -53,9 +53,9 @@ class HandingOut:
         `stream`, one of several. `line` returns the source line that allocates the block."""
         block.leaves = self.left
         if self.left:
-            self._races.lies_where(block, self._left_for(block, self._races.known_to_host))
+            self._races.lies_where(block, self._left_for(block, self._races.order.known_to_host))
         if self.used_by_others:
-            self._expect_unused_by_others(block, stream, self._races.known_to(stream), line)
+            self._expect_unused_by_others(block, stream, self._races.order.known_to(stream), line)
 
     def _left_for(self, block: Block, host_knows: Knowledge) -> Access | None:
         """Returns the last access to a freed block whose memory PyTorch may reuse for this new

@@ -3,56 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-from weakref import ref
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import Hazard, HazardKind
 
-from ..memory.access_log import AccessLog, Knowledge, Touch, range_of, touches_of
-from ..memory.blocks import Access, Block, Part, Past, Span
+from ..memory.access_log import AccessLog, Touch, range_of, touches_of
+from ..memory.blocks import Access, Block, Past
 from ..memory.chosen import Chosen
-from ..memory.pieces import Pieces, share_a_byte, span_of
-from ..memory.tape import Tape, Use
+from ..memory.pieces import share_a_byte, span_of
+from ..memory.tape import Use
+from .graph_uses import GraphUse
+from .order import Order
+from .touched import Where, is_again, is_all_of, ranges, touched
 
 if TYPE_CHECKING:
     from ..tensor import SimTensor
     from .streams import SimStream
-
-
-class GraphUse(NamedTuple):
-    """An access that each replay of a graph makes to an allocation that other work may use too."""
-
-    block: ref[Block]
-    data: torch.Tensor | None
-    """The CPU tensor whose elements are all touched, or None if only some of them are."""
-    wrote: bool
-
-
-def uses_of(tape: Tape) -> list[GraphUse]:
-    """Returns each distinct use of allocations in a captured tape. Clears the accesses noted at
-    these allocations, because captured work was never queued."""
-    uses: dict[tuple[object, ...], GraphUse] = {}
-
-    def add(block: Block, data: torch.Tensor, wrote: bool, whole: bool) -> None:
-        key = (data.data_ptr(), data.shape, data.stride()) if whole else ()
-        use = GraphUse(ref(block), data if whole else None, wrote)
-        uses.setdefault((id(block), wrote, *key), use)
-
-    for step in tape.steps:
-        for block, data, wrote, whole in step.inputs:
-            block.forget_accesses()
-            if wrote is not None and (whole or step.chosen is None):
-                add(block, data, wrote, whole)
-    for result, data in tape.results:
-        if (made := result()) is not None:
-            made.forget_accesses()
-            made.replays = 0
-            add(made, data, True, True)
-    return list(uses.values())
 
 
 class Races:
@@ -65,7 +34,7 @@ class Races:
     def __init__(self, report: Callable[[Hazard], None]) -> None:
         self.report = report
         self.last_access: Access | None = None
-        self._host_seen: dict[int, int] = {}
+        self.order = Order()
         self._log = AccessLog()
         self._said: set[Access] = set()
         """The earlier accesses with which a race of `_said_of` was already reported."""
@@ -74,10 +43,9 @@ class Races:
 
     def host_sees(self, seen: dict[int, int]) -> None:
         """Notes that the host knows the first `seen[n]` items of each stream n to be done."""
-        for number, count in seen.items():
-            self._host_seen[number] = max(count, self._host_seen.get(number, 0))
+        self.order.host_sees(seen)
         if len(self._log):
-            self._log.host_saw(self.known_to_host)
+            self._log.host_saw(self.order.known_to_host)
 
     def by_tensors(
         self,
@@ -97,14 +65,14 @@ class Races:
         access = Access(number, stream.submitted, source, whole or chosen is not None)
         self.last_access = access
         touches: list[Touch] = []
-        known = self._is_known
+        known = self.order.is_known
         taken: list[SimTensor] = []
         for tensors, wrote in ((writes, True), (reads, False)):
             for tensor in tensors:
                 block = tensor.block
                 if block.replays and tensor.taken:
                     taken.append(tensor)
-                where = tensor.data_on_cpu if whole else _touched(tensor, chosen)
+                where = tensor.data_on_cpu if whole else touched(tensor, chosen)
                 written, read = block.last_write, block.last_read
                 if (
                     block.others is not None
@@ -207,7 +175,7 @@ class Races:
         An access ordered after the last write is also ordered after everything before that write.
         """
         unordered = {
-            key: other for key, other in _earlier(block) if not self._is_known(other, stream)
+            key: other for key, other in earlier(block) if not self.order.is_known(other, stream)
         }
         if self._said_of is not self.last_access:
             self._said_of, self._said = self.last_access, set()
@@ -240,15 +208,15 @@ class Races:
             theirs = [self._log.ranges_by(other, did_write)]
         else:
             theirs = [
-                _ranges(past.where)
+                ranges(past.where)
                 for past in block.past or ()
                 if past.wrote == did_write and past.access[:2] == other[:2]
             ]
         if where is None:
-            return any(_is_all_of(block, their) for their in theirs)
-        mine = _ranges(where)
+            return any(is_all_of(block, their) for their in theirs)
+        mine = ranges(where)
         if not other.says_where:
-            return _is_all_of(block, mine)
+            return is_all_of(block, mine)
         return any(share_a_byte(mine, their) for their in theirs)
 
     def by_copy(self, block: Block, host: torch.Tensor, stream: SimStream, wrote: bool) -> None:
@@ -260,7 +228,7 @@ class Races:
         for past in block.past or ():
             if past.access.stream != access.stream and (wrote or past.wrote):
                 first, behind = range_of(past)
-                if first < end and behind > start and not self._is_known(past.access, stream):
+                if first < end and behind > start and not self.order.is_known(past.access, stream):
                     verb = "written" if past.wrote else "read"
                     self._report(past.access, stream, access.source, verb, UNORDERED)
         touches: list[Touch] = []
@@ -305,9 +273,9 @@ class Races:
             touches += touches_of(past)
         elif not pasts:
             block.past = [past]
-        elif _is_again(past, pasts[-1]):
+        elif is_again(past, pasts[-1]):
             pasts[-1] = past
-        elif len(pasts) > 1 and _is_again(past, pasts[-2]):  # What is updated in place.
+        elif len(pasts) > 1 and is_again(past, pasts[-2]):  # What is updated in place.
             pasts[-2:] = pasts[-1], past
         else:
             pasts.append(past)
@@ -317,7 +285,7 @@ class Races:
     def _add(
         self, stream: SimStream, access: Access, touches: list[Touch], *, by_address: bool
     ) -> None:
-        known = self.known_to(stream), self.known_to_host
+        known = self.order.known_to(stream), self.order.known_to_host
         conflicts = self._log.add(access, touches, *known, by_address=by_address)
         # A loop leaves one access for each iteration, but each line is reported once.
         lines = {(c.access.stream, c.access.source, c.wrote, c.at_any_time): c for c in conflicts}
@@ -333,33 +301,12 @@ class Races:
         last: dict[tuple[object, int, bool], Past] = {}
         for past in pasts:
             stream, order, *_ = past.access
-            if order > self.known_to_host(stream):
+            if order > self.order.known_to_host(stream):
                 is_part = not isinstance(past.where, (tuple, torch.Tensor))
                 key = past.where if is_part else range_of(past), stream, past.wrote
                 last.pop(key, None)
                 last[key] = past
         return list(last.values())[-MOST_PAST // 2 :]
-
-    def known_to(self, stream: SimStream) -> Knowledge:
-        """Returns a function from a stream's number to how many of its items come before anything
-        that is queued on `stream` from now on."""
-
-        def known(number: int) -> int:
-            if number == stream.number:
-                return stream.submitted
-            return max(stream.seen.get(number, 0), self.known_to_host(number))
-
-        return known
-
-    def known_to_host(self, number: int) -> int:
-        """Returns how many items of a stream the host knows to be done."""
-        return self._host_seen.get(number, 0)
-
-    def _is_known(self, access: Access, stream: SimStream) -> bool:
-        """Returns True if `access` comes before the work that is queued on `stream` now."""
-        number = access.stream
-        known = stream.seen.get(number, 0), self._host_seen.get(number, 0)
-        return number == stream.number or max(known) >= access.order
 
     def _report(
         self,
@@ -377,25 +324,7 @@ class Races:
         self.report(Hazard("unordered_streams", message, access.source, source))
 
 
-Where: TypeAlias = torch.Tensor | Span | Chosen
-"""The memory that an access touches: all elements of a CPU tensor, a range of addresses, or a part
-of a tensor that an index chooses."""
-
-
-def _touched(tensor: SimTensor, chosen: Chosen | None) -> Where | None:
-    """Returns the part of `tensor` that an operator with this `chosen` touches, or None if that is
-    not known."""
-    if chosen is None:
-        return None
-    return chosen if tensor.block is chosen.block() else tensor.data_on_cpu
-
-
-def _is_all_of(block: Block, ranges: tuple[np.ndarray, np.ndarray]) -> bool:
-    start, end = block.span()
-    return int((ranges[1] - ranges[0]).sum()) >= end - start
-
-
-def _earlier(block: Block) -> Iterator[tuple[tuple[int, bool], Access]]:
+def earlier(block: Block) -> Iterator[tuple[tuple[int, bool], Access]]:
     """Yields the latest accesses to the block, each after its key: the number of its stream, and
     True for a write."""
     yield from (block.others or {}).items()
@@ -403,32 +332,6 @@ def _earlier(block: Block) -> Iterator[tuple[tuple[int, bool], Access]]:
         yield (block.last_read.stream, False), block.last_read
     if block.last_write is not None:
         yield (block.last_write.stream, True), block.last_write
-
-
-def _ranges(where: Where | Part) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the starts and ends of the touched address ranges, int64 [N] each."""
-    if isinstance(where, tuple):
-        return np.array(where[:1]), np.array(where[1:])
-    if not isinstance(where, torch.Tensor):
-        return where.ranges()
-    pieces = Pieces.of(where)
-    return pieces.starts, pieces.ends
-
-
-def _is_again(past: Past, before: Past) -> bool:
-    """Returns True if `past` repeats the access `before` on the same stream and bytes. Each step
-    reads the same weights, and this check is faster than computing their address ranges."""
-    if past.wrote != before.wrote or past.access.stream != before.access.stream:
-        return False
-    where, there = past.where, before.where
-    if not isinstance(where, torch.Tensor) or not isinstance(there, torch.Tensor):
-        return where == there
-    return where is there or (
-        where.data_ptr() == there.data_ptr()
-        and where.shape == there.shape
-        and where.stride() == there.stride()
-        and where.dtype == there.dtype
-    )
 
 
 def _overwritten(first: SourceLine | None, second: SourceLine | None) -> str:
