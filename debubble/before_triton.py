@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from .contract.pytorch import PyTorchNeeded
+from .contract.packages.pytorch import PyTorchNeeded
 
 
 def before_triton() -> None:

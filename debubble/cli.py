@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 import typer.core
 
-from .contract.pytorch import PyTorchNeeded
+from .contract.packages.pytorch import PyTorchNeeded
 from .recording.collector import MOST_CALLS
 
 EXTRAS = dict.fromkeys(("anywidget", "ipywidgets", "IPython", "matplotlib", "pytest"), "lab")

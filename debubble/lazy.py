@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
-from .contract.pytorch import PyTorchNeeded
+from .contract.packages.pytorch import PyTorchNeeded
 
 
 def make_lazy(package: str, modules: Mapping[str, str]) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast, overload
 
-from ..contract import triton_mode
+from ..contract.packages import triton_mode
+from ..contract.packages.pytorch import need_pytorch
 from ..contract.protocol import Accelerator, Result, WorkOrMaker
-from ..contract.pytorch import need_pytorch
 from . import lease
 
 if TYPE_CHECKING:

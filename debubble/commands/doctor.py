@@ -13,9 +13,9 @@ import typer
 
 import debubble
 from debubble.assets import slug
-from debubble.contract.installed import installed
-from debubble.contract.pytorch import SEEN, PyTorchNeeded, need_pytorch, newer_than_seen
-from debubble.contract.triton_mode import is_interpreted
+from debubble.contract.packages.installed import installed
+from debubble.contract.packages.pytorch import SEEN, PyTorchNeeded, need_pytorch, newer_than_seen
+from debubble.contract.packages.triton_mode import is_interpreted
 
 from .registered import registered
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 import debubble
 from debubble.accelerator import Accelerator
-from debubble.contract.host_times import VARIABLE as HOST_TIMES
+from debubble.contract.recorded import VARIABLE as HOST_TIMES
 from debubble.contract.recorded import Also
 from debubble.contract.source_line import include_packages
 from debubble.detector.annotations import github, sarif

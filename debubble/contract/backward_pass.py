@@ -21,7 +21,7 @@ from ..private.torch import (
     sequence_nr,
     stash_obj_in_tls,
 )
-from .pytorch import need_pytorch
+from .packages.pytorch import need_pytorch
 from .source_line import SourceLine, source_line
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
 from .addresses import ByAddress, MemoryRange
-from .host_times import HostTimes
-from .recorded import Also
+from .recorded import Also, HostTimes
 
 if TYPE_CHECKING:
     import numpy as np

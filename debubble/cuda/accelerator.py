@@ -19,11 +19,10 @@ from debubble.traces.names import BEGIN, END
 from ..contract import backward_pass
 from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
-from ..contract.host_times import HostTimes
+from ..contract.packages.triton_mode import check_launch
 from ..contract.protocol import Event, Stream, Work
 from ..contract.python import follow
-from ..contract.recorded import Also
-from ..contract.triton_mode import check_launch
+from ..contract.recorded import Also, HostTimes
 from ..private.torch import ExperimentalConfig
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard

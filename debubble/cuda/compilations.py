@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypedDict
 
 from ..contract.compiles import Compiled, Key, check
-from ..contract.triton_mode import is_there
+from ..contract.packages.triton_mode import is_there
 
 Begin = Callable[[str, str], AbstractContextManager[object]]
 """A function that gets a kernel's name and what is new about its key, and returns the context

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
-from debubble.contract.pytorch import need_pytorch
+from debubble.contract.packages.pytorch import need_pytorch
 
 if TYPE_CHECKING:
     import torch

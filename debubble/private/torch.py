@@ -7,7 +7,7 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..contract.pytorch import PyTorchNeeded, need_pytorch
+from ..contract.packages.pytorch import PyTorchNeeded, need_pytorch
 from . import Names, Place
 
 VERSION = need_pytorch(__name__).__version__

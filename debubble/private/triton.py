@@ -3,7 +3,7 @@ Triton decides when it is imported whether it compiles or interprets kernels."""
 
 from __future__ import annotations
 
-from ..contract.installed import installed
+from ..contract.packages.installed import installed
 from . import Names
 
 NAMES = Names(

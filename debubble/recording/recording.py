@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from threading import Lock
 
 from ..accelerator import Accelerator, current
-from ..contract.host_times import HostTimes, checked
 from ..contract.python.warned_at import at_the_users_line
-from ..contract.recorded import Also, checked_also
+from ..contract.recorded import Also, HostTimes, checked, checked_also
 from ..contract.steps import noting_steps
 from ..timeline import Timeline
 from ..timeline.event import Step

@@ -1,6 +1,6 @@
 """The work of PyTorch's operators on CUDA, launches, copies and host waits, as rules over
 metadata."""
 
-from ..contract.pytorch import need_pytorch
+from ..contract.packages.pytorch import need_pytorch
 
 need_pytorch(__name__)

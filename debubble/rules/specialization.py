@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..contract.compiles import Key
-from ..contract.triton_mode import unwrapped
+from ..contract.packages.triton_mode import unwrapped
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "launch_cooperative_grid")
 """The keyword arguments that the compiler reads, and that a kernel need not take."""

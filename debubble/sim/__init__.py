@@ -1,5 +1,5 @@
 """sim: an accelerator simulated on the CPU, with CUDA's rules and a modelled clock."""
 
-from ..contract.pytorch import need_pytorch
+from ..contract.packages.pytorch import need_pytorch
 
 need_pytorch(__name__)

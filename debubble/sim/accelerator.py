@@ -14,10 +14,9 @@ import torch
 from ..clock.action import Action
 from ..clock.cost import CostModel
 from ..contract.addresses import MemoryRange
-from ..contract.host_times import HostTimes, host_times
+from ..contract.packages.triton_mode import check_launch
 from ..contract.protocol import Work
-from ..contract.recorded import Also
-from ..contract.triton_mode import check_launch
+from ..contract.recorded import Also, HostTimes, host_times
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard
 from .clock.device import SimDevice

@@ -3,7 +3,7 @@ README.md says in which order to read it; `seams.py` says what each optimisation
 
 # Import this first: it decides whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import is_there, refusing_without_triton
+from debubble.contract.packages.triton_mode import is_there, refusing_without_triton
 
 try:
     from .engine import Engine

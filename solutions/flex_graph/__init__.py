@@ -5,7 +5,7 @@ README.md says what that changes, and in which order to read the files.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import refusing_without_triton
+from debubble.contract.packages.triton_mode import refusing_without_triton
 
 from .buffers import (
     FlexAttentionMetadata,

@@ -4,7 +4,7 @@ README.md says in which order to read the files.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import refusing_without_triton
+from debubble.contract.packages.triton_mode import refusing_without_triton
 
 from .host_tables import (
     plan_chunk_tables,

@@ -26,7 +26,7 @@ from rich.progress import Progress
 
 import debubble
 from debubble.accelerator import Accelerator
-from debubble.contract.installed import installed
+from debubble.contract.packages.installed import installed
 from debubble.contract.steps import LOAD, named_step
 
 from .variant_table import Figures, VariantTable

@@ -6,7 +6,7 @@ README.md tells the story, and says in which order to read the files.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import refusing_without_triton
+from debubble.contract.packages.triton_mode import refusing_without_triton
 
 from .choice.crossover import Crossover, cache_path
 from .choice.presets import MIN_N, NUM_SMS, THRESHOLD_BYTES, UPSTREAM, Preset

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 
 from debubble.accelerator import current
-from debubble.contract.triton_mode import is_there as triton_is_there
+from debubble.contract.packages.triton_mode import is_there as triton_is_there
 
 from .choice.crossover import Crossover
 from .choice.presets import Preset

@@ -7,7 +7,7 @@ and ImageStepConfig, since other lessons have an Engine and a StepConfig too.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import refusing_without_triton
+from debubble.contract.packages.triton_mode import refusing_without_triton
 from solutions.common.staging_ring import StagingRing
 
 from .metadata import ModelRunner, TritonAttentionMetadata

@@ -5,7 +5,7 @@ README.md says in which order to read the files; this file has the public names.
 
 # Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
 # imported.
-from debubble.contract.triton_mode import refusing_without_triton
+from debubble.contract.packages.triton_mode import refusing_without_triton
 from solutions.common.h2d import async_tensor_h2d
 from solutions.common.packed_upload import upload_packed, upload_plans
 from solutions.common.read_back import ReadBack

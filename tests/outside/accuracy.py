@@ -30,7 +30,7 @@ import debubble
 from debubble.assets import ASSETS
 from debubble.clock.cost import VARIABLE
 from debubble.commands.calibrate import calibrate
-from debubble.contract.host_times import VARIABLE as HOST
+from debubble.contract.recorded import VARIABLE as HOST
 
 from .timed_steps import IN_A_ROW, Step, step_sets
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from debubble.contract.pytorch import PyTorchNeeded
+from debubble.contract.packages.pytorch import PyTorchNeeded
 from debubble.exercises.running.instruments import Instruments
 from debubble.private import Missing
 from debubble.private import pytest as of_pytest

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from debubble.accelerator import choice
-from debubble.contract import triton_mode
-from debubble.contract.triton_mode import check_launch, is_interpreted
+from debubble.contract.packages import triton_mode
+from debubble.contract.packages.triton_mode import check_launch, is_interpreted
 
 ROOT = Path(__file__).parents[2]
 IMPORT_PATH = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from debubble.assets import slug
-from debubble.contract import installed as installed_module
+from debubble.contract.packages import installed as installed_module
 from solutions.measure import benchmark
 from tests.validation import __main__ as validation
 from tests.validation import parts, record, running, state

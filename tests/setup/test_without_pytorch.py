@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from debubble.commands import doctor
-from debubble.contract.pytorch import INSTALL, SEEN, newer_than_seen
+from debubble.contract.packages.pytorch import INSTALL, SEEN, newer_than_seen
 
 from .installed import Installed
 
@@ -201,7 +201,7 @@ def test_what_is_found_in_place_of_a_usable_pytorch_is_said(tmp_path, kind, in_w
         used = python("-c", f"{first}from debubble import record", **about)
         last = used.stderr.splitlines()[-1]
         assert last.startswith(
-            f"debubble.contract.pytorch.PyTorchNeeded: debubble.record needs {said}"
+            f"debubble.contract.packages.pytorch.PyTorchNeeded: debubble.record needs {said}"
         )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from debubble.contract.installed import installed
+from debubble.contract.packages.installed import installed
 
 Result = dict[str, Any]
 """The result of a part, as an entry of the record."""

@@ -1,5 +1,5 @@
 """Measures a GPU's cost model, from which sim computes its times."""
 
-from ...contract.pytorch import need_pytorch
+from ...contract.packages.pytorch import need_pytorch
 
 need_pytorch(__name__)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from ..pytorch import need_pytorch
+from ..packages.pytorch import need_pytorch
 from .mask_kind import kind_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from ..pytorch import need_pytorch
+from ..packages.pytorch import need_pytorch
 
 if TYPE_CHECKING:
     import torch

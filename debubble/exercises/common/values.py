@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debubble.contract.pytorch import need_pytorch
+from debubble.contract.packages.pytorch import need_pytorch
 
 if TYPE_CHECKING:
     import torch

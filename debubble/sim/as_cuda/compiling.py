@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from debubble.contract.packages.triton_mode import is_there
 from debubble.contract.protocol import Accelerator
-from debubble.contract.triton_mode import is_there
 from debubble.rules.guards import Guards
 
 from ..clock.beside_calls import BesideCalls

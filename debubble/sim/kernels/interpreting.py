@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from debubble.contract.packages.triton_mode import unwrapped
 from debubble.contract.source_line import source_line
-from debubble.contract.triton_mode import unwrapped
 
 from ..memory.illegal_access import IllegalMemoryAccess
 from .illegal_access import Checked, Running, ranges_of, running

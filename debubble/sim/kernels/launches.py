@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from debubble.clock.action import Action
+from debubble.contract.packages.triton_mode import name_of, unwrapped
 from debubble.contract.protocol import Work
-from debubble.contract.triton_mode import name_of, unwrapped
 from debubble.rules.copies import nbytes_of
 from debubble.rules.specialization import key_of
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from debubble.contract.installed import installed
+from debubble.contract.packages.installed import installed
 from solutions.engine.model.model import Model
 from solutions.pinned_h2d.ranges import Span
 

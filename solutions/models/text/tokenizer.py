@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from debubble.contract.installed import installed
+from debubble.contract.packages.installed import installed
 from solutions.common.host_integers import is_integer
 
 Messages = Sequence[Mapping[str, str]]

@@ -48,7 +48,7 @@ def prepare(device: str, triton: bool = True) -> None:
     import torch
 
     import debubble
-    from debubble.contract import triton_mode
+    from debubble.contract.packages import triton_mode
 
     importlib.import_module("debubble.exercises.teaching.claims")
     importlib.import_module("debubble.exercises.teaching.polling")
