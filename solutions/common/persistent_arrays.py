@@ -26,6 +26,7 @@ class PersistentArrays:
         wait for the first of them."""
         self.places, total = places_of(sizes, ALIGNMENT)
         self.numbers = torch.zeros(total, dtype=torch.int32, device=device)
+        self._packed = np.zeros(total, np.int32)
         self._ring = StagingRing((total,), torch.int32, steps_in_flight)
 
     def __getitem__(self, name: str) -> torch.Tensor:
@@ -39,15 +40,14 @@ class PersistentArrays:
         caller may change at once, and at most as many as the array has; and the number that fills
         the rest, in every step. None leaves the rest undefined, for arrays whose rest is not read.
         """
-        packed = np.zeros(len(self.numbers), np.int32)
         end = 0
         for name, place in self.places.items():
             values, padding = step[name]
-            array = packed[place]
+            array = self._packed[place]
             array[: len(values)] = values
             end = place.start + len(values)
             if padding is not None:
                 array[len(values) :] = padding
                 end = place.stop
         # Numbers after `end` are not read.
-        self._ring.upload(torch.from_numpy(packed[:end]), self.numbers[:end])
+        self._ring.upload(torch.from_numpy(self._packed[:end]), self.numbers[:end])

@@ -134,7 +134,8 @@ class Engine:
             may_wait = bool(self.served.by_id and not in_flight)
             with measured.waiting() if may_wait else nullcontext():
                 step = self.scheduler.schedule(may_wait)
-            batch = batch_of(step, self.config.num_drafts) if step else None
+            tables, num_drafts = self.scheduler.tables, self.config.num_drafts
+            batch = batch_of(step, tables, num_drafts) if step else None
             padded_rows = self._rows_of_all(batch)
             if naming.is_recorded and batch:
                 naming.name = batch.in_words

@@ -72,7 +72,7 @@ class EngineRunner:
             sampled = self._run_eagerly(batch, view)
         else:
             sampled = captured.replay(view, len(batch.sampling_rows))
-        return self.sampler.sample(batch.sampling_rows, sampled)
+        return self.sampler.sample(batch, sampled)
 
     def _captured_for(self, batch: StepBatch, padded_rows: int) -> StepGraphs | None:
         """Returns the smallest graphs that the step fits into, or None if it fits into none."""

@@ -13,6 +13,7 @@ from .memory.prefix_cache import Prefix, PrefixCache
 from .memory.states import States
 from .model.config import EngineConfig
 from .requests.request import Request, Status
+from .requests.slot_tables import SlotTables
 from .requests.step_batch import ScheduledRequest, are_decodes
 
 
@@ -28,6 +29,7 @@ class Scheduler:
         self.states, self.offloader = states, offloader
         self.blocks = BlockManager(config.limits.num_gpu_blocks)
         self.prefixes = PrefixCache(self.blocks, states, offloader)
+        self.tables = SlotTables(config.limits)
         self.waiting: deque[Request] = deque()
         self.loading: list[Request] = []
         self.running: list[Request] = []
@@ -57,15 +59,17 @@ class Scheduler:
             if request.status is not Status.RUNNING or request.must_wait:
                 continue
             end = self._end_of_part(request, request.num_computed, budget)
-            while self._num_missing(request, end) > self.blocks.num_free:
+            missing = self._num_missing(request, end)
+            while missing and missing > self.blocks.num_free:
                 blocks_ran_out = True
                 newest = self.running[-1]
                 if newest is request:
                     break
                 self._preempt(newest)
             else:
+                if missing:
+                    self._add_blocks(request, missing)
                 if request.num_unsure:
-                    self._hold_blocks(request, end)
                     unsure.append(request)
                     budget -= 1
                 else:
@@ -79,9 +83,10 @@ class Scheduler:
             self.waiting.popleft()
             if request.status is Status.RUNNING:
                 end = self._end_of_part(request, request.num_computed, budget)
+                self._add_blocks(request, self._num_missing(request, end))
                 budget -= self._advance(request, end, step)
         # The host lays out a step with a prompt, so it must know the position of each token.
-        if are_decodes(step):
+        if unsure and are_decodes(step):
             for request in unsure:
                 self._advance(request, request.num_tokens, step)
         return step
@@ -89,18 +94,19 @@ class Scheduler:
     def queued(self, step: Sequence[ScheduledRequest]) -> None:
         """Registers what a step computes. Call it once the step is in the device's queue: from then
         on other requests can find its blocks and states."""
-        num_drafts = self.config.num_drafts if are_decodes(step) else 0
-        for row in step:
-            request, end = row.request, row.positions.stop
-            if request.sampling.can_be_drafted:
+        num_drafts, block_size = self.config.num_drafts, self.limits.block_size
+        has_drafts = num_drafts and are_decodes(step)
+        for request, start, end, _ in step:
+            if has_drafts and request.sampling.can_be_drafted:
                 request.num_unsure += num_drafts
-            self._name_blocks(request, end)
-            num_blocks, rest = divmod(end, self.limits.block_size)
-            is_prefix = not rest and num_blocks <= len(request.hashes)
+            num_blocks = end // block_size
+            if num_blocks > request.num_named:
+                self._name_blocks(request, end)
             # A prompt's last chunk may be one token long too: only steps of the answer are skipped.
-            extends_answer = row.is_decode and row.positions.start >= len(request.prompt)
+            extends_answer = end - start == 1 and start >= len(request.prompt)
             if extends_answer or not num_blocks:
                 continue
+            is_prefix = not end % block_size and num_blocks <= len(request.hashes)
             state_hash = None
             if self.states is not None and is_prefix:
                 assert request.slot is not None, "it runs"
@@ -180,19 +186,24 @@ class Scheduler:
         No chunk ends within an image, whose tokens attend to one another both ways. In models with
         states, a prefill stops after its last full block: only there a prefix's state can be found.
         """
-        end = min(request.num_tokens, start + budget)
+        num_tokens = request.num_tokens
+        if start + 1 == num_tokens and budget > 0:
+            return num_tokens
+        end = min(num_tokens, start + budget)
         if self.states is not None and end - start > 1:
             size = self.limits.block_size
-            full = (end - (end == request.num_tokens)) // size * size
+            full = (end - (end == num_tokens)) // size * size
             if full > start and not request.cuts_an_image(full):
                 return full
-        while end < request.num_tokens and request.cuts_an_image(end):
+        while end < num_tokens and request.cuts_an_image(end):
             end = request.image_around(end)[0]
         return end
 
     def _num_missing(self, request: Request, end: int) -> int:
         """Returns how many blocks the request lacks for `end` tokens and the drafts after them."""
-        return max(self.limits.pages_of(self._reach(request, end)) - len(request.blocks), 0)
+        reach = self._reach(request, end) if self.config.num_drafts else end
+        lacked = reach - len(request.blocks) * self.limits.block_size
+        return self.limits.pages_of(lacked) if lacked > 0 else 0
 
     def _reach(self, request: Request, end: int) -> int:
         """Returns how many tokens, drafts included, the cache may hold after a step to `end`."""
@@ -201,19 +212,18 @@ class Scheduler:
         return min(end + request.num_unsure + self.config.num_drafts, request.most_tokens)
 
     def _advance(self, request: Request, end: int, step: list[ScheduledRequest]) -> int:
-        """Adds tokens up to `end`, whose blocks must be free, and returns how many it added."""
+        """Adds tokens up to `end`, whose blocks it holds, and returns how many it added."""
         start = request.num_computed
         if end <= start:
             return 0
-        self._hold_blocks(request, end)
         request.num_computed = end
         samples = end == request.num_tokens
         request.num_sampled += samples
-        step.append(ScheduledRequest(request, range(start, end), samples))
+        step.append(ScheduledRequest(request, start, end, samples))
         return end - start
 
-    def _hold_blocks(self, request: Request, end: int) -> None:
-        request.blocks += self.blocks.allocate(self._num_missing(request, end))
+    def _add_blocks(self, request: Request, count: int) -> None:
+        self.tables.add_blocks(request, self.blocks.allocate(count))
 
     def _preempt(self, request: Request) -> None:
         """Releases all that the request holds, and puts it first in the waiting queue."""
@@ -255,7 +265,7 @@ class Scheduler:
         state_to_load = prefix.state_hash if prefix.loads_state else None
         slot = self._begin(request, prefix)
         new_blocks = self.blocks.allocate(len(prefix.hashes_to_load))
-        request.blocks += new_blocks
+        self.tables.add_blocks(request, new_blocks)
         offloader.begin_load(request, slot, prefix.hashes_to_load, new_blocks, state_to_load)
         request.status = Status.LOADING
         self.loading.append(request)
@@ -272,6 +282,7 @@ class Scheduler:
         self.blocks.hold(prefix.gpu_blocks)
         request.blocks = list(prefix.gpu_blocks)
         request.slot = slot = self._free_slots.pop()
+        self.tables.begin(request)
         request.num_computed = prefix.num_blocks * self.limits.block_size
         request.num_cached = request.num_computed
         if self.states is not None and prefix.state_hash is not None and not prefix.loads_state:

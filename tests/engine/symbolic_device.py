@@ -125,9 +125,9 @@ class SymbolicRunner:
         answers, width = [], int(batch.query_lens[0])
         for number, row in enumerate(batch.rows):
             slot, told, end = row.request.slot, batch.lengths[number], int(batch.ends[number])
-            assert told in (FROM_DEVICE, row.positions.stop)
+            assert told in (FROM_DEVICE, row.end)
             length = self.model.num_known[slot] if told == FROM_DEVICE else int(told)
-            assert row.positions.stop <= length <= batch.seq_lens[number] - width + 1
+            assert row.end <= length <= batch.seq_lens[number] - width + 1
             right = _true_tokens(row.request, length + width, self._vocab_size)
             count = min(1 + (7 * length + slot) % width, max(end - length, 0))
             table = [*batch.block_table[number].tolist(), *[0] * width]

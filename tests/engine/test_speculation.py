@@ -8,6 +8,7 @@ import torch
 
 import debubble
 from solutions.engine import Optimizations, SamplingParams
+from solutions.engine.requests.slot_tables import SlotTables
 from solutions.engine.requests.step_batch import ScheduledRequest
 from solutions.engine.requests.workload import Asked, Prompt
 from solutions.engine.sampling.wishes import WIDTH, Column
@@ -180,10 +181,11 @@ def test_accepted_drafts_are_counted_and_spare_steps(attention_only):
 def test_a_step_of_drafts_has_as_many_tokens_of_each_request(attention_only):
     engine = attention_only.engine(ALL, drafting(attention_only.config))
     requests = [engine.request(add(engine, attention_only.asked(5, n))) for n in range(2)]
-    rows = [ScheduledRequest(request, range(4, 5), True) for request in requests]
+    rows = [ScheduledRequest(request, 4, 5, True) for request in requests]
     for request in requests:
         request.blocks, request.slot = [1], 0
-    batch = DraftedBatch.of_decodes(rows, NUM_DRAFTS)
+    tables = SlotTables.of(requests, engine.config.limits)
+    batch = DraftedBatch.of_decodes(rows, tables, NUM_DRAFTS)
     assert batch.query_lens.tolist() == [1 + NUM_DRAFTS] * 2
     assert len(batch.token_ids) == len(batch.token_sources) == batch.num_tokens == 8
 

@@ -7,6 +7,7 @@ import torch
 import debubble
 from solutions.engine import SamplingParams
 from solutions.engine.requests.new_request import new_request
+from solutions.engine.requests.slot_tables import SlotTables
 from solutions.engine.requests.step_batch import FROM_HOST, NO_SLOT, ScheduledRequest, StepBatch
 from solutions.engine.run.step_inputs import PackedInputs, SeparateInputs
 from solutions.engine.sampling.wishes import FIRST, FLOATS, Column, wishes_of
@@ -23,7 +24,11 @@ def row(name, tokens, blocks, slot, positions, samples=True, generated=(), num_s
     request = new_request(name, tokens, [], SamplingParams(), CONFIG)
     request.blocks, request.slot = blocks, slot
     request.generated, request.num_sampled = list(generated), num_sampled
-    return ScheduledRequest(request, positions, samples)
+    return ScheduledRequest(request, positions.start, positions.stop, samples)
+
+
+def batch_of(*rows):
+    return StepBatch.of(rows, SlotTables.of([row.request for row in rows], CONFIG.limits))
 
 
 def prefills():
@@ -31,17 +36,15 @@ def prefills():
     rows = [
         row(str(slot), [slot + 1] * 16, [slot + 1], slot, range(16)) for slot in reversed(range(S))
     ]
-    return StepBatch.of(rows)
+    return batch_of(*rows)
 
 
 def decodes():
     """Returns a batch of two decodes; of the second one's last token the host knows the value, of
     the first one's it doesn't."""
-    return StepBatch.of(
-        [
-            row("a", [9] * 17, [3, 5], 2, range(18, 19), generated=[7], num_sampled=2),
-            row("b", [8] * 4, [6], 0, range(4, 5), generated=[11], num_sampled=1),
-        ]
+    return batch_of(
+        row("a", [9] * 17, [3, 5], 2, range(18, 19), generated=[7], num_sampled=2),
+        row("b", [8] * 4, [6], 0, range(4, 5), generated=[11], num_sampled=1),
     )
 
 
@@ -108,7 +111,8 @@ def test_wishes_are_the_numbers_of_those_who_wish():
     plain, wished = row("a", [1] * 4, [1], 0, range(4)), row("b", [1] * 9, [2], 1, range(9))
     sampling = SamplingParams(temperature=0.5, top_k=7, seed=2**33 + 5, presence_penalty=0.25)
     wished.request.sampling = sampling
-    nothing, numbers = wishes_of([plain, wished])
+    batch = batch_of(plain, wished)
+    nothing, numbers = wishes_of(batch.sampling_numbers, batch.next_positions)
     assert not nothing.any()
     floats = numbers[list(FLOATS)].view(np.float32)
     assert floats.tolist() == [getattr(sampling, name) for name in FLOATS.values()]
@@ -145,7 +149,7 @@ def test_who_goes_on_comes_before_who_begins():
         row("decode", [1] * 3, [4], 2, range(3, 4), generated=[5], num_sampled=1),
         row("part", [1] * 20, [5, 6], 3, range(16, 17), samples=False),
     ]
-    batch = StepBatch.of(rows)
+    batch = batch_of(*rows)
     assert [row.request.request_id for row in batch.rows] == [
         "decode",
         "part",

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import islice
+from functools import cached_property
 from time import perf_counter
 
 import numpy as np
@@ -61,19 +61,19 @@ class SamplingParams:
     bad_words: Sequence[Sequence[int]] = ()
     """Sequences of ids that an answer must not contain, each of one id or more."""
 
-    @property
+    @cached_property
     def has_penalties(self) -> bool:
         """True if any penalty is set, so that the device has to count the tokens of the request."""
         penalties = (self.presence_penalty, self.frequency_penalty, self.repetition_penalty)
         return penalties != (0.0, 0.0, 1.0)
 
-    @property
+    @cached_property
     def is_greedy(self) -> bool:
         """True if the temperature is 0 and no penalty is set: the token with the highest logit
         among those allowed is chosen."""
         return not self.temperature and not self.has_penalties
 
-    @property
+    @cached_property
     def can_be_drafted(self) -> bool:
         """True if speculation may draft tokens of the request. Penalties prevent that, since they
         count accepted tokens and no drafts. So do bad words, since the host must know how they
@@ -81,10 +81,20 @@ class SamplingParams:
         return not self.has_penalties and not self.bad_words
 
     @property
+    def has_extras(self) -> bool:
+        """True if penalties, bad words or log-probabilities are asked for."""
+        return self.has_penalties or bool(self.bad_words) or self.logprobs is not None
+
+    @cached_property
     def looks_back(self) -> bool:
         """True if the host must know a token before it can prepare the next one, since a bad word
         has several ids."""
         return any(len(word) > 1 for word in self.bad_words)
+
+    @cached_property
+    def ends(self) -> frozenset[int | None]:
+        """The ids that end an answer; None, which is no id, may be among them."""
+        return frozenset((self.stop_token, *self.stop_tokens))
 
 
 @dataclass(eq=False)
@@ -134,13 +144,29 @@ class Request:
     last_time: float = field(default_factory=perf_counter)
     """The host's time in seconds when its last token arrived, or the request itself."""
 
+    has_extras: bool = field(init=False)
+    """True for a request with images, penalties, bad words or log-probabilities, for which a step
+    does more than upload numbers."""
+
     def __post_init__(self) -> None:
+        self.has_extras = bool(self.spans) or self.sampling.has_extras
         self.update_hashes()
 
     @property
     def tokens(self) -> list[int]:
         """The prompt, and the answer as far as the host knows it."""
         return self.prompt + self.generated
+
+    @property
+    def num_known(self) -> int:
+        """The number of tokens of prompt and answer that the host knows."""
+        return len(self.prompt) + len(self.generated)
+
+    def known_tokens(self, start: int, end: int) -> list[int]:
+        """Returns the tokens at the positions from `start` up to `end`, as far as the host knows
+        them."""
+        first, last = (max(position - len(self.prompt), 0) for position in (start, end))
+        return self.prompt[start:end] + self.generated[first:last]
 
     @property
     def num_tokens(self) -> int:
@@ -170,24 +196,27 @@ class Request:
         the reason for which the request was ended. None if it goes on."""
         if self.finish_reason is not None:
             return self.finish_reason
-        sampling = self.sampling
-        if self.generated and self.generated[-1] in (sampling.stop_token, *sampling.stop_tokens):
+        if self.generated and self.generated[-1] in self.sampling.ends:
             return "stop"
         return "length" if len(self.generated) >= self.sampling.max_tokens else None
 
     def take(
         self, position: int, tokens: Sequence[int], logprobs: Sequence[dict[int, float] | None]
-    ) -> None:
+    ) -> str | None:
         """Adds sampled tokens that have reached the host, from `position` in the request on, up to
-        the token that ends the answer. A second call, after an interruption, adds the rest."""
-        num_taken = len(self.prompt) + len(self.generated) - position
-        for token, of_token in islice(zip(tokens, logprobs, strict=True), num_taken, None):
-            if self.reason_to_end:
+        the token that ends the answer. A second call, after an interruption, adds the rest. Returns
+        `reason_to_end`."""
+        num_taken = self.num_known - position
+        reason = self.reason_to_end if num_taken else None
+        for number in range(num_taken, len(tokens)):
+            if reason:
                 break
-            if of_token is not None:
+            if (of_token := logprobs[number]) is not None:
                 self.logprobs[len(self.generated) :] = [of_token]
-            self.generated.append(token)
-            self.update_hashes()
+            self.generated.append(tokens[number])
+            reason = self.reason_to_end
+        self.update_hashes()
+        return reason
 
     def settle(self, num_tokens: int, num_drafts: int) -> None:
         """Corrects the counts after a step with drafts: it gave `num_tokens` tokens, and was
@@ -208,10 +237,10 @@ class Request:
 
     def update_hashes(self) -> None:
         """Adds to `hashes` the hashes of blocks that have become full."""
-        num_known = len(self.prompt) + len(self.generated)
-        if num_known // self.block_size > len(self.hashes):
+        first = len(self.hashes) * self.block_size
+        if self.num_known >= first + self.block_size:
             self.hashes += block_hashes(
-                self.tokens,
+                self.known_tokens(first, self.num_known),
                 self.spans,
                 self.block_size,
                 self.hashes,
@@ -263,8 +292,9 @@ def block_hashes(
     image_names: Sequence[bytes] = (),
     layout: bytes = b"",
 ) -> list[bytes]:
-    """Returns the hashes of the full blocks after those that are `known`. `layout` stands for the
-    cache's layout and dtype: blocks of two caches have no hash in common.
+    """Returns the hashes of the full blocks of `tokens`, which come after the blocks whose hashes
+    are `known`. `layout` stands for the cache's layout and dtype: blocks of two caches have no hash
+    in common.
 
     A hash covers all that the block's keys and values depend on: each token up to the block's end,
     and the whole of an image that continues after that end, since its tokens attend to one another
@@ -274,13 +304,15 @@ def block_hashes(
     """
     ids = np.asarray(tokens, dtype="<i8")
     hashes, previous = [], known[-1] if known else layout
-    for end in range((len(known) + 1) * block_size, len(ids) + 1, block_size):
-        start = end - block_size
+    first = len(known) * block_size
+    for start in range(first, first + len(ids) - block_size + 1, block_size):
+        end = start + block_size
         own = [span for span in spans if span[0] < end and span[1] >= start]
         until = max([end, *(last + 1 for _, last in own)])
-        if until > len(ids):
+        if until > first + len(ids):
             break
-        contents = ids[start:until].tobytes() + np.asarray(own, dtype="<i8").tobytes()
+        contents = ids[start - first : until - first].tobytes()
+        contents += np.asarray(own, dtype="<i8").tobytes()
         contents += b"".join(
             name for name, span in zip(image_names, spans, strict=False) if span in own
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Sequence
+from time import perf_counter
 
 from ..sampling.sampler import Answered, SampledStep
 from .request import Request, RequestOutput
@@ -50,16 +51,17 @@ class ServedRequests:
         sampled, ended = self.in_flight[0], []
         with self.measured.waiting():
             answers = sampled.read()
+        now = perf_counter()
         for row, answer in zip(sampled.rows, answers, strict=True):
             request = row.request
             # The tokens of a request that has ended meanwhile are dropped.
             if request.finish_reason is None:
-                self.measured.came(request, len(answer.tokens))
-                request.take(answer.position, answer.tokens, answer.logprobs)
+                self.measured.came(request, len(answer.tokens), now)
+                reason = request.take(answer.position, answer.tokens, answer.logprobs)
                 if sampled.num_unsure and request.sampling.can_be_drafted:
                     self._settle(request, answer, sampled.num_unsure)
-                if request.reason_to_end:
-                    self.end(request, request.reason_to_end)
+                if reason:
+                    self.end(request, reason)
                     ended.append(request)
         self.in_flight.popleft()
         return ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,16 +53,12 @@ class LatestTimes:
     """The last MOST_TIMES durations, in memory that does not grow."""
 
     def __init__(self) -> None:
-        self._seconds, self._count = np.zeros(MOST_TIMES), 0
-
-    def add(self, seconds: float) -> None:
-        self._seconds[self._count % MOST_TIMES] = seconds
-        self._count += 1
+        self._seconds: deque[float] = deque(maxlen=MOST_TIMES)
+        self.add = self._seconds.append
 
     def percentile(self, percent: float) -> float | None:
         """Returns the percentile in milliseconds, or None without any time."""
-        times = self._seconds[: self._count]
-        return float(np.percentile(times, percent)) * 1e3 if len(times) else None
+        return float(np.percentile(self._seconds, percent)) * 1e3 if self._seconds else None
 
 
 class RunningStats:
@@ -80,9 +77,8 @@ class RunningStats:
         yield
         self.waited += perf_counter() - started
 
-    def came(self, request: Request, num_tokens: int) -> None:
-        """Counts tokens that have just reached the host. Call it before they are added."""
-        now = perf_counter()
+    def came(self, request: Request, num_tokens: int, now: float) -> None:
+        """Counts tokens that reached the host at time `now`. Call it before they are added."""
         if not request.generated:
             self.first_token.add(now - request.last_time)
             self.num_prompt += len(request.prompt)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +14,12 @@ from solutions.flex_graph import ScheduledBatch
 from solutions.pinned_h2d.ranges import Span
 
 from .request import Request
+from .slot_tables import SlotTables
 
 NO_SLOT = -1
 """Stands for the slot of a row that has no request."""
 FROM_HOST = -1
-"""Stands for the source of a token, instead of a slot, if the host knows the token's id."""
+"""Stands for the source of a token, instead of a slot, if the host uploads the token's id."""
 DRAFTED = ("lengths", "ends")
 """Names of the arrays about drafts, which an engine with drafts uploads with each step."""
 
@@ -26,14 +28,20 @@ class ScheduledRequest(NamedTuple):
     """A request's part of a step: the positions of the tokens that are computed."""
 
     request: Request
-    positions: range
+    start: int
+    end: int
+    """The position after the last token that is computed."""
     samples: bool
     """True if the step samples a token of the request: it computes the request's last token."""
 
     @property
+    def positions(self) -> range:
+        return range(self.start, self.end)
+
+    @property
     def is_decode(self) -> bool:
         """True for a single token that continues a sequence."""
-        return len(self.positions) == 1 and self.positions.start > 0
+        return self.end - self.start == 1 and self.start > 0
 
 
 def are_decodes(rows: Iterable[ScheduledRequest]) -> bool:
@@ -46,66 +54,88 @@ class StepBatch(ScheduledBatch):
     """The batch of a step with R requests: single tokens that continue a sequence first, then
     prefills."""
 
-    rows: list[ScheduledRequest]
+    rows: Sequence[ScheduledRequest]
     token_sources: np.ndarray
-    """[num_tokens]: the slot whose last sampled token this is, if the host doesn't know that token
-    yet; FROM_HOST for tokens that are in `token_ids`."""
+    """[num_tokens]: the slot whose last sampled token this is, for tokens that the device sampled
+    since the request began; FROM_HOST for tokens that are in `token_ids`."""
     slots: np.ndarray
     """[R]: each request's row in the arrays that the device has of running requests."""
+    samples: np.ndarray
+    """[R] bool: True for each request that gets a token from this step."""
+    has_extras: np.ndarray
+    """[R] bool: True for each request with extras."""
+    sampling_numbers: np.ndarray
+    """[number of sampling rows, WIDTH]: the sampling parameters of these rows' requests, from
+    `numbers_of`."""
+    next_positions: np.ndarray
+    """[number of sampling rows]: the position of the token that each of them samples, at least."""
 
     @classmethod
-    def of(cls, rows: list[ScheduledRequest]) -> StepBatch:
-        """Returns the batch of a step, sorted so that decodes come first."""
-        rows = sorted(rows, key=lambda row: not row.is_decode)
-        num_columns = max((len(row.request.blocks) for row in rows), default=0)
-        block_table = np.zeros((len(rows), num_columns), np.int32)
-        token_ids, sources = [], []
-        for number, row in enumerate(rows):
-            block_table[number, : len(row.request.blocks)] = row.request.blocks
-            known = _known_tokens(row.request, row.positions)
-            unknown = len(row.positions) - len(known)
-            token_ids += known + [0] * unknown
-            sources += [FROM_HOST] * len(known) + [row.request.slot] * unknown
-        return cls(
-            token_ids=np.array(token_ids, np.int32),
-            query_lens=np.array([len(row.positions) for row in rows], np.int32),
-            seq_lens=np.array([row.positions.stop for row in rows], np.int32),
-            block_table=block_table,
+    def of(cls, rows: Sequence[ScheduledRequest], tables: SlotTables) -> StepBatch:
+        """Returns the batch of a step, sorted so that decodes come first. `tables` has the rows of
+        its requests."""
+        requests, *columns = zip(*rows, strict=True)
+        starts, ends = (np.array(column, np.int32) for column in columns[:2])
+        samples = np.array(columns[2], bool)
+        is_decode = (ends - starts == 1) & (starts > 0)
+        if (is_decode[1:] > is_decode[:-1]).any():
+            order = np.argsort(~is_decode, kind="stable").tolist()
+            return cls.of([rows[number] for number in order], tables)
+        slots = np.array([request.slot for request in requests], np.int32)
+        batch = cls(
+            token_ids=np.zeros(int((ends - starts).sum()), np.int32),
+            query_lens=ends - starts,
+            seq_lens=ends,
+            block_table=tables.blocks[slots],
             rows=rows,
-            token_sources=np.array(sources, np.int32),
-            slots=np.array([row.request.slot for row in rows], np.int32),
+            token_sources=np.repeat(slots, ends - starts),
+            slots=slots,
+            samples=samples,
+            has_extras=tables.has_extras[slots],
+            sampling_numbers=tables.wishes[slots[samples]],
+            next_positions=ends[samples],
         )
+        # All tokens after those with which a request began were sampled by the device.
+        for number in np.flatnonzero(starts < tables.num_known[slots]).tolist():
+            known = requests[number].known_tokens(starts[number], ends[number])
+            first = batch.query_start_loc[number]
+            batch.token_ids[first : first + len(known)] = known
+            batch.token_sources[first : first + len(known)] = FROM_HOST
+        return batch
 
     @cached_property
     def sampling_rows(self) -> list[ScheduledRequest]:
         """The rows of the requests that get a token from this step, in the order of `rows`."""
-        return [row for row in self.rows if row.samples]
+        return [*compress(self.rows, self.samples.tolist())]
+
+    @cached_property
+    def with_extras(self) -> list[tuple[int, ScheduledRequest]]:
+        """The rows whose requests have extras, each with its number in `rows`."""
+        return [(number, self.rows[number]) for number in np.flatnonzero(self.has_extras).tolist()]
+
+    @property
+    def is_chosen_twice(self) -> bool:
+        """True if a request has bad words: then the step samples in two rounds."""
+        return any(row.samples and row.request.sampling.bad_words for _, row in self.with_extras)
 
     @cached_property
     def logits_rows(self) -> np.ndarray:
         """[number of sampling rows] int32: the index, in the step, of each sampling row's last
         token."""
-        samples = np.array([row.samples for row in self.rows], bool)
-        return self.query_start_loc[1:][samples] - 1
+        return self.query_start_loc[1:][self.samples] - 1
 
     @cached_property
     def sampling_slots(self) -> np.ndarray:
         """[number of sampling rows] int32: the slots of these rows' requests, in which the device
         keeps their last tokens."""
-        return np.array([row.request.slot for row in self.sampling_rows], np.int32)
-
-    @property
-    def positions_of_rows(self) -> tuple[range, ...]:
-        """The positions of each request's tokens of this step."""
-        return tuple(row.positions for row in self.rows)
+        return self.slots[self.samples]
 
     @property
     def images(self) -> dict[int, list[Span]]:
         """The first and last position of each image of a request, by the request's row; rows
         without any are left out."""
-        return {
-            number: row.request.spans for number, row in enumerate(self.rows) if row.request.spans
-        }
+        rows = self.with_extras
+        return {number: row.request.spans for number, row in rows if row.request.spans}
 
     @property
     def in_words(self) -> str:
@@ -116,10 +146,12 @@ class StepBatch(ScheduledBatch):
             words.append(f"{decodes} {'decode' if decodes == 1 else 'decodes'}")
         return ", ".join(words)
 
-    @property
+    @cached_property
     def is_decode(self) -> bool:
-        """True if each request has one token, and samples: a graph can run such a step."""
-        return are_decodes(self.rows)
+        """True if each request has a single token that continues a sequence, and samples: a graph
+        can run such a step."""
+        continues = (self.query_lens == 1) & (self.seq_lens > 1)
+        return bool((continues & self.samples).all())
 
     is_drafted = False
     """True if each request also has drafts, and so a token is sampled after each token."""
@@ -136,7 +168,7 @@ class StepBatch(ScheduledBatch):
 
 
 def _prompts_in_words(rows: list[ScheduledRequest]) -> str:
-    tokens = sum(len(row.positions) for row in rows)
+    tokens = sum(row.end - row.start for row in rows)
     what = "prompt" if len(rows) == 1 else f"{len(rows)} prompts"
     images = sum(
         span[0] in row.positions or span[1] in row.positions
@@ -145,14 +177,3 @@ def _prompts_in_words(rows: list[ScheduledRequest]) -> str:
     )
     seen = f" with {images} {'image' if images == 1 else 'images'}" if images else ""
     return f"{what} of {tokens:,} tokens{seen}"
-
-
-def _known_tokens(request: Request, positions: range) -> list[int]:
-    """Returns the ids at these positions, up to the first one that the host doesn't know yet."""
-    num_prompt = len(request.prompt)
-    generated = request.generated
-    return [
-        request.prompt[position] if position < num_prompt else generated[position - num_prompt]
-        for position in positions
-        if position < num_prompt + len(generated)
-    ]

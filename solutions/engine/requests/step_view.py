@@ -22,8 +22,6 @@ class StepView:
     """[R + 1] int32: where each request's tokens start, then the number of all tokens."""
     seq_lens: np.ndarray
     """[R] int32: the length of each request, with its tokens of this step."""
-    positions: tuple[range, ...]
-    """The positions of each request's tokens of this step."""
     max_seq_len: int
     """The largest of `seq_lens`, or an upper bound of it."""
     images: Mapping[int, list[Span]] = field(default_factory=dict)
@@ -31,6 +29,17 @@ class StepView:
     any are left out."""
     for_capture: bool = False
     """True for a step that stands for all steps that a graph will run."""
+
+    longest_query: int = 0
+    """The most tokens of a request, if a graph may run more of them than the first one has here."""
+
+    @property
+    def positions(self) -> tuple[range, ...]:
+        """The positions of each request's tokens of this step."""
+        lengths = np.diff(self.query_start_loc)
+        starts, ends = (self.seq_lens - lengths).tolist(), self.seq_lens.tolist()
+        first = range(starts[0], max(ends[0], self.longest_query))
+        return (first, *map(range, starts[1:], ends[1:]))
 
     @property
     def num_rows(self) -> int:
@@ -45,7 +54,6 @@ class StepView:
         return cls(
             batch.query_start_loc,
             batch.seq_lens,
-            batch.positions_of_rows,
             batch.max_seq_len,
             batch.images,
         )
@@ -58,13 +66,12 @@ class StepView:
         have."""
         lengths = np.full(num_rows, num_tokens // num_rows, np.int32)
         lengths[: num_tokens % num_rows] += 1
-        longest = range(min(num_tokens, limits.max_model_len))
         return cls(
             np.append(0, lengths.cumsum()).astype(np.int32),
             lengths,
-            (longest, *(range(length) for length in lengths[1:].tolist())),
             limits.max_model_len,
             for_capture=True,
+            longest_query=min(num_tokens, limits.max_model_len),
         )
 
     @classmethod
@@ -75,7 +82,6 @@ class StepView:
         return cls(
             tokens_of_row * np.arange(num_rows + 1, dtype=np.int32),
             np.full(num_rows, longest, np.int32),
-            (range(longest - tokens_of_row, longest),) * num_rows,
             longest,
             for_capture=True,
         )

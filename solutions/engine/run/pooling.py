@@ -14,6 +14,7 @@ from ..memory.block_manager import BlockManager
 from ..model.config import EngineConfig
 from ..requests.new_request import new_request
 from ..requests.request import Request, SamplingParams
+from ..requests.slot_tables import SlotTables
 from ..requests.step_batch import ScheduledRequest, StepBatch
 from ..runner import EngineRunner
 
@@ -41,9 +42,10 @@ def pool(
         for slot, request in enumerate(together):
             request.slot = slot
             request.blocks = blocks.allocate(config.limits.pages_of(len(request.prompt)))
-        rows = [ScheduledRequest(request, range(len(request.prompt)), True) for request in together]
+        rows = [ScheduledRequest(request, 0, len(request.prompt), True) for request in together]
         try:
-            answers.append(runner.pool(StepBatch.of(rows), starts))
+            tables = SlotTables.of(together, config.limits)
+            answers.append(runner.pool(StepBatch.of(rows, tables), starts))
         finally:
             for request in together:
                 blocks.release(request.blocks)

@@ -13,7 +13,7 @@ from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..requests.step_batch import DRAFTED, FROM_HOST, NO_SLOT, StepBatch
 from ..sampling.choose import CountTables, choose_tokens
-from ..sampling.wishes import FIRST, WIDTH, wishes_of
+from ..sampling.wishes import FIRST, SECOND, WIDTH, wishes_of
 
 
 class DeviceInputs:
@@ -96,14 +96,18 @@ class DeviceInputs:
     def arrays_of(self, batch: StepBatch) -> Mapping[str, tuple[np.ndarray, int | None]]:
         """Returns, for each array, the batch's values, int32, and the number that fills the rest of
         the array: None if the rest may stay."""
-        table = np.zeros((len(batch.rows), self.limits.pages_per_seq), np.int32)
-        table[:, : batch.block_table.shape[1]] = batch.block_table
         nothing = np.zeros(0, np.int32)
         drafted = {
             name: (batch.drafted_arrays.get(name, nothing), 0)
             for name in (DRAFTED if self.num_drafts else ())
         }
-        wishes = wishes_of(batch.sampling_rows, with_positions=bool(self.num_drafts))
+        wishes = wishes_of(
+            batch.sampling_numbers,
+            batch.next_positions,
+            # Tokens counted in the first round would be penalised in the second.
+            SECOND if batch.is_chosen_twice else FIRST,
+            with_positions=bool(self.num_drafts),
+        )
         return {
             **drafted,
             "token_ids": (batch.token_ids, 0),
@@ -116,7 +120,7 @@ class DeviceInputs:
             "logits_rows": (batch.logits_rows, 0),
             "sampling_slots": (batch.sampling_slots, self.limits.max_num_seqs),
             "wishes": (wishes.reshape(-1), 0),
-            "block_table": (table.reshape(-1), None),
+            "block_table": (batch.block_table.reshape(-1), None),
         }
 
 

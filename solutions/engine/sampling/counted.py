@@ -37,9 +37,10 @@ class CountedRequests:
 
     def update(self, batch: StepBatch) -> None:
         """Uploads the requests that the device doesn't have yet. Call it before each step."""
+        rows = batch.rows if self.keeps_all else [row for _, row in batch.with_extras]
         new = {
             request.slot: request
-            for request in (row.request for row in batch.rows)
+            for request in (row.request for row in rows)
             if request.slot is not None
             and (self.keeps_all or request.sampling.has_penalties)
             and self._in_slots.get(request.slot) is not request

@@ -3,13 +3,12 @@ download."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
 import torch
 
-from ..requests.step_batch import ScheduledRequest
+from ..requests.step_batch import ScheduledRequest, StepBatch
 from ..run.captured_step import Sampled
 from ..run.sides import Awaited, StepSide
 from .wishes import SECOND
@@ -48,36 +47,30 @@ class SampledStep(NamedTuple):
     def read(self) -> list[Answered]:
         """Returns the tokens and log-probabilities of each row. Waits until the step is done."""
         found = self.tokens.read()
-        if found.dim() == 1:
-            answers = [
-                (row.positions.stop, 1, 0, token)
-                for row, token in zip(self.rows, found.tolist(), strict=True)
-            ]
-        else:
-            answers = found.tolist()
         logprobs = self._read_logprobs()
+        if found.dim() == 1:
+            return [
+                Answered(row.end, [token], [of_token], 0)
+                for row, token, of_token in zip(self.rows, found.tolist(), logprobs, strict=True)
+            ]
+        each = iter(logprobs)
         return [
-            Answered(
-                position,
-                numbers[:count],
-                list(islice(logprobs, len(numbers)))[:count],
-                num_drafted,
-            )
-            for position, count, num_drafted, *numbers in answers
+            Answered(position, numbers[:count], [*islice(each, len(numbers))][:count], num_drafted)
+            for position, count, num_drafted, *numbers in found.tolist()
         ]
 
-    def _read_logprobs(self) -> Iterator[dict[int, float] | None]:
-        """Yields the log-probabilities by id for each token of each row; None if the row asks for
+    def _read_logprobs(self) -> list[dict[int, float] | None]:
+        """Returns the log-probabilities by id for each token of each row; None if the row asks for
         none."""
         tokens_of_row = 1 + self.num_unsure
-        asked = [row.request.sampling.logprobs for row in self.rows for _ in range(tokens_of_row)]
         if self.logprob_ids is None or self.logprobs is None:
-            yield from [None] * len(asked)
-            return
+            return [None] * (len(self.rows) * tokens_of_row)
+        asked = [row.request.sampling.logprobs for row in self.rows for _ in range(tokens_of_row)]
         ids, values = self.logprob_ids.read().tolist(), self.logprobs.read().tolist()
-        for wanted, ids_of_row, values_of_row in zip(asked, ids, values, strict=True):
-            pairs = zip(ids_of_row, values_of_row, strict=True)
-            yield None if wanted is None else dict(islice(pairs, 1 + len(wanted)))
+        return [
+            None if wanted is None else dict(islice(zip(*of_row, strict=True), 1 + len(wanted)))
+            for wanted, *of_row in zip(asked, ids, values, strict=True)
+        ]
 
 
 class Sampler:
@@ -88,13 +81,14 @@ class Sampler:
         self.side = side
         self._gather_logprobs = side.logprobs_of_steps()
 
-    def sample(self, rows: list[ScheduledRequest], sampled: Sampled) -> SampledStep:
-        """Starts the download of the step's tokens and log-probabilities, and returns it. `rows`
-        are the step's rows that sample, in the order of `sampled`."""
-        width = sampled.inputs.tokens_of_row
+    def sample(self, batch: StepBatch, sampled: Sampled) -> SampledStep:
+        """Starts the download of the step's tokens and log-probabilities, and returns it. `sampled`
+        has the step's rows that sample."""
+        rows, width = batch.sampling_rows, sampled.inputs.tokens_of_row
+        with_extras = enumerate(rows) if batch.with_extras else ()
         asked = {
             number * width + place: row.request.sampling.logprobs
-            for number, row in enumerate(rows)
+            for number, row in with_extras
             if row.request.sampling.logprobs is not None
             for place in range(width)
         }
@@ -102,7 +96,7 @@ class Sampler:
         if any(rows[number // width].request.sampling.bad_words for number in asked):
             # Log-probabilities cover forbidden words too; `_allowed` overwrites their logits.
             logits = logits.clone()
-        tokens = self._allowed(rows, sampled)
+        tokens = self._allowed(rows, sampled) if batch.is_chosen_twice else sampled.tokens
         found = self._gather_logprobs(logits, asked, tokens)
         read_back = self.side.read_back
         return SampledStep(
@@ -114,17 +108,15 @@ class Sampler:
         )
 
     def _allowed(self, rows: list[ScheduledRequest], sampled: Sampled) -> torch.Tensor:
-        """Returns [rows] int64: the sampled tokens, none of them forbidden by its request. The
-        graph samples without bad words, so a step with any samples again; rows that forbid nothing
-        get the same token. A request with bad words gets one token of a step."""
+        """Returns [rows] int64: tokens that are sampled again, since the graph samples without bad
+        words, and none of which is forbidden by its request. Rows that forbid nothing get the same
+        token. A request with bad words gets one token of a step."""
         width = sampled.inputs.tokens_of_row
         bad_words = {
             number * width: row.request.sampling.bad_words
             for number, row in enumerate(rows)
             if row.request.sampling.bad_words
         }
-        if not bad_words:
-            return sampled.tokens
         past = [row.request.generated for row in rows for _ in range(width)]
         self.side.apply_bad_words(sampled.logits, bad_words, past)
         return sampled.inputs.choose(sampled.logits, SECOND)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
 
 from ..requests.request import SamplingParams
-from ..requests.step_batch import ScheduledRequest
 
 
 class Column(IntEnum):
@@ -45,29 +43,34 @@ FLOATS = {
 }
 
 
-def wishes_of(rows: Sequence[ScheduledRequest], with_positions: bool = False) -> np.ndarray:
-    """Returns the sampling parameters of the rows that sample, [len(rows), WIDTH] int32, in the
-    columns of Column. `with_positions` fills in the position of greedy rows too, whose tokens the
-    device stores then."""
-    wishes = np.zeros((len(rows), WIDTH), np.int32)
-    # Tokens counted in the first round would be penalised in the second.
-    is_chosen_twice = any(row.request.sampling.bad_words for row in rows)
-    counted_in = SECOND if is_chosen_twice else FIRST
-    for numbers, row in zip(wishes, rows, strict=True):
-        sampling = row.request.sampling
-        if with_positions:
-            numbers[Column.POSITION] = row.positions.stop
-        if not sampling.is_greedy:
-            _write(numbers, sampling, row.positions.stop, counted_in)
-    return wishes
-
-
-def _write(numbers: np.ndarray, sampling: SamplingParams, position: int, counted_in: int) -> None:
+def numbers_of(sampling: SamplingParams) -> np.ndarray:
+    """Returns a request's sampling parameters, [WIDTH] int32, in the columns of Column. POSITION
+    and COUNTED_IN, which differ from step to step, are 1 if a step has to fill them in, else 0. A
+    greedy request has zeros."""
+    numbers = np.zeros(WIDTH, np.int32)
+    if sampling.is_greedy:
+        return numbers
     for column, name in FLOATS.items():
         numbers[column] = np.float32(getattr(sampling, name)).view(np.int32)
-    seed = sampling.seed or 0
     numbers[Column.TOP_K] = sampling.top_k or 0
-    numbers[[Column.SEED_LOW, Column.SEED_HIGH]] = np.array([seed], np.int64).view(np.int32)
-    numbers[Column.POSITION] = position
-    if sampling.has_penalties:
-        numbers[Column.COUNTED_IN] = counted_in
+    seed = np.array([sampling.seed or 0], np.int64)
+    numbers[[Column.SEED_LOW, Column.SEED_HIGH]] = seed.view(np.int32)
+    numbers[Column.POSITION] = 1
+    numbers[Column.COUNTED_IN] = sampling.has_penalties
+    return numbers
+
+
+def wishes_of(
+    numbers: np.ndarray, positions: np.ndarray, round_: int = FIRST, with_positions: bool = False
+) -> np.ndarray:
+    """Returns the sampling parameters of the R rows of a step that sample, [R, WIDTH] int32, in the
+    columns of Column: `numbers` [R, WIDTH], a row of `numbers_of` for each, with the `positions`
+    [R] of their next tokens and the round in which these are counted. `with_positions` fills in the
+    position of greedy rows too, whose tokens the device stores then."""
+    wishes = numbers.copy()
+    wishes[:, Column.COUNTED_IN] *= round_
+    if with_positions:
+        wishes[:, Column.POSITION] = positions
+    else:
+        wishes[:, Column.POSITION] *= positions
+    return wishes

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
+from ..requests.slot_tables import SlotTables
 from ..requests.step_batch import FROM_HOST, ScheduledRequest, StepBatch, are_decodes
 from .propose import FROM_DEVICE
 
@@ -23,17 +25,18 @@ class DraftedBatch(StepBatch):
     """[R] int32: the most tokens that each request may have after the step."""
 
     @classmethod
-    def of_decodes(cls, rows: list[ScheduledRequest], num_drafts: int) -> Self:
-        plain = StepBatch.of(rows)
+    def of_decodes(
+        cls, rows: Sequence[ScheduledRequest], tables: SlotTables, num_drafts: int
+    ) -> Self:
+        plain = StepBatch.of(rows, tables)
         requests = [row.request for row in plain.rows]
-        known = np.array([row.positions.stop for row in plain.rows], np.int32)
         is_sure = np.array([not request.num_unsure for request in requests], bool)
         ends = [
-            request.most_tokens if request.sampling.can_be_drafted else row.positions.stop + 1
+            request.most_tokens if request.sampling.can_be_drafted else row.end + 1
             for row, request in zip(plain.rows, requests, strict=True)
         ]
         most = [
-            min(row.positions.stop + request.num_unsure, request.most_tokens)
+            min(row.end + request.num_unsure, request.most_tokens)
             for row, request in zip(plain.rows, requests, strict=True)
         ]
         num_tokens = len(requests) * (1 + num_drafts)
@@ -45,9 +48,16 @@ class DraftedBatch(StepBatch):
             rows=plain.rows,
             token_sources=np.full(num_tokens, FROM_HOST, np.int32),
             slots=plain.slots,
-            lengths=np.where(is_sure, known, FROM_DEVICE).astype(np.int32),
+            samples=plain.samples,
+            has_extras=plain.has_extras,
+            sampling_numbers=plain.sampling_numbers,
+            next_positions=plain.next_positions,
+            lengths=np.where(is_sure, plain.next_positions, FROM_DEVICE).astype(np.int32),
             ends=np.array(ends, np.int32),
         )
+
+    is_decode = True
+    """True: a step with prompts has no drafts."""
 
     @property
     def drafted_arrays(self) -> dict[str, np.ndarray]:
@@ -61,14 +71,11 @@ class DraftedBatch(StepBatch):
         """Returns -1 for every token: the device writes the real slots."""
         return np.full(self.num_tokens, -1, np.int32)
 
-    @property
-    def positions_of_rows(self) -> tuple[range, ...]:
-        lengths = zip(self.seq_lens.tolist(), self.query_lens.tolist(), strict=True)
-        return tuple(range(end - length, end) for end, length in lengths)
 
-
-def batch_of(step: list[ScheduledRequest], num_drafts: int) -> StepBatch:
+def batch_of(
+    step: Sequence[ScheduledRequest], tables: SlotTables, num_drafts: int = 0
+) -> StepBatch:
     """Returns the step's batch, with drafts if the engine has them and the step is a decode."""
     if num_drafts and are_decodes(step):
-        return DraftedBatch.of_decodes(step, num_drafts)
-    return StepBatch.of(step)
+        return DraftedBatch.of_decodes(step, tables, num_drafts)
+    return StepBatch.of(step, tables)
