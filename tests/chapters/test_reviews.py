@@ -12,7 +12,7 @@ from .notebooks import READERS, ROOT, cells_of
 LESSONS = READERS[1:6]
 PAGE = ROOT / "docs/upstream.md"
 HEADING = "What the review asked"
-PULL_REQUESTS = ("38794", "41429", "38361", "36298", "42212")
+PULL_REQUESTS = ("38794", "41429", "38361", "36298", "42212", "40137")
 DECISIONS = 20
 ROW = re.compile(r"^\| (?!asked)(?!-)(.+) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
 

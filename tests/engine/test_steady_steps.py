@@ -6,6 +6,8 @@ import pytest
 
 import debubble
 from solutions.engine import SamplingParams
+from solutions.host_bound.measure.engine_steps import decoding_engine, metadata_builder
+from tests.instructions import instructions_of
 
 from .setting import ALL, WITHOUT, Setting, add, serve, small, tokens_of
 
@@ -241,3 +243,16 @@ def test_a_steady_decode_has_one_graph_and_at_most_one_upload(
         assert (found["host_syncs"], found["h2d_pageable"], found["graph_launches"]) == (0, 0, 1)
         assert found["h2d_pinned"] <= 1
         assert timeline.hazards == []
+
+
+def instructions_to_build(groups, requests):
+    return instructions_of(metadata_builder(decoding_engine(groups, requests)), "solutions")
+
+
+@pytest.mark.sim
+def test_a_decodes_metadata_is_built_once_for_all_groups_and_requests(accelerator):
+    """Four KV groups cost the builders as many instructions as one, within 10 percent. Another
+    request costs them what it takes to read its slot, and no loop over its blocks or tokens."""
+    one = instructions_to_build(groups=1, requests=4)
+    assert instructions_to_build(groups=4, requests=4) <= 1.1 * one
+    assert instructions_to_build(groups=1, requests=12) - one <= 8 * 10

@@ -206,7 +206,7 @@ class Request:
         """Adds sampled tokens that have reached the host, from `position` in the request on, up to
         the token that ends the answer. A second call, after an interruption, adds the rest. Returns
         `reason_to_end`."""
-        num_taken = self.num_known - position
+        num_taken, end = self.num_known - position, position + len(tokens)
         reason = self.reason_to_end if num_taken else None
         for number in range(num_taken, len(tokens)):
             if reason:
@@ -215,7 +215,8 @@ class Request:
                 self.logprobs[len(self.generated) :] = [of_token]
             self.generated.append(tokens[number])
             reason = self.reason_to_end
-        self.update_hashes()
+        if end // self.block_size > position // self.block_size:
+            self.update_hashes()
         return reason
 
     def settle(self, num_tokens: int, num_drafts: int) -> None:
@@ -312,10 +313,11 @@ def block_hashes(
         if until > first + len(ids):
             break
         contents = ids[start - first : until - first].tobytes()
-        contents += np.asarray(own, dtype="<i8").tobytes()
-        contents += b"".join(
-            name for name, span in zip(image_names, spans, strict=False) if span in own
-        )
+        if own:
+            contents += np.asarray(own, dtype="<i8").tobytes()
+            contents += b"".join(
+                name for name, span in zip(image_names, spans, strict=False) if span in own
+            )
         previous = hashlib.sha256(previous + contents).digest()
         hashes.append(previous)
     return hashes

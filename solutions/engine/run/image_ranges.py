@@ -56,7 +56,8 @@ class RangesOfStep:
         return metadata
 
     def clear(self, num_rows: int) -> None:
-        self.runner.prefix_ranges.update(None, num_rows)
+        if self.runner.prefix_ranges.holds_ranges:
+            self.runner.prefix_ranges.update(None, num_rows)
 
     def reset(self) -> None:
         """Makes the next replayed step write its ranges, even if it has no images."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 
 import torch
 
@@ -21,6 +22,7 @@ from ..batch import decode_batch
 from ..fused import FusedServer
 from ..metadata import SharedBuilder
 from ..step import StepServer
+from . import engine_steps
 
 STEPS_IN_A_ROW = 24
 VARIANTS = ("before", "fused", "after")
@@ -59,13 +61,16 @@ def main(arguments: list[str] | None = None) -> None:
             f"{us:.0f}" for us in cost.metadata_us.values()
         ),
     }
-    options = benchmark.parse_options("host_bound", __doc__, arguments)
+    parser = benchmark.option_parser("host_bound", __doc__)
+    parser.add_argument("--against", type=Path, help="an older checkout, measured in turns")
+    options = benchmark.options_of(parser, arguments)
     accelerator = debubble.accelerator()
     presets = {"small": HostStep(40, 16, MOST_GROUPS, 16)}
     if not (options.quick or accelerator.modelled):
         presets["serving"] = HostStep(80, 256, MOST_GROUPS, 256)
     own = Benchmark("host_bound", presets, measure, len(VARIANTS), columns, record_small_steps)
     benchmark.run(own, accelerator, options)
+    engine_steps.report(options)
 
 
 def measure(
