@@ -24,9 +24,10 @@ from debubble.accelerator import current
 
 if TYPE_CHECKING:
     from solutions.engine import Engine
+    from solutions.engine.model.config import LayerKind
 
 ROOT = Path(__file__).parents[3]
-PATTERN = ("flex", "spans", "gdn", "flex")
+PATTERN: tuple[LayerKind, ...] = ("flex", "spans", "gdn", "flex")
 """The layers of an engine with four KV groups. The last one has a window, so it is a group of its
 own; an engine with fewer groups has the first layers only."""
 REQUESTS = {True: 8, False: 256}
@@ -138,7 +139,7 @@ class Checkout:
         assert self._process.stdout is not None
         if line := self._process.stdout.readline():
             return line
-        raise RuntimeError(f"the engine's steps failed: {self._process.args}")
+        raise RuntimeError(f"the engine's steps failed: {self._process.args!r}")
 
 
 def measure_engine(folders: dict[str, Path]) -> dict[str, object]:
