@@ -91,6 +91,7 @@ def show(summary: Summary, console: Console) -> None:
             f"The device was idle for {format_share(summary.idle_share)} of "
             f"{format_time(found.span)}."
         )
+    if found.places:
         console.print()
         causes = cause_rows(found)
         console.print(figures_first(("idle", "share", "cause"), causes, console.width, figures=2))

@@ -68,6 +68,19 @@ def test_the_critical_path_is_where_the_time_goes(tmp_path, kernel, host, kind):
     assert largest.share == pytest.approx(max(kernel, host) / (kernel + host), abs=0.15)
 
 
+def test_work_that_ran_before_the_trace_is_no_latency(tmp_path):
+    """The stream is busy for 900 microseconds when the trace begins: what follows waits for it."""
+    made = Handmade()
+    calls = [made.call("cudaLaunchKernel", 0, 5), made.call("cudaGraphLaunch", 100, 10)]
+    made.kernel(calls[0], 900, 10)
+    for number in range(20):
+        made.kernel(calls[1], 910 + 10 * number, 10)
+    replay, _ = replay_of(made, tmp_path)
+    path = critical_path(replay.graph, replay.events)
+    kernels = sum(link.end - link.start for link in path if link.kind == KERNELS)
+    assert kernels == pytest.approx(210)
+
+
 def test_a_wait_for_nothing_is_worth_nothing(tmp_path):
     made = Handmade()
     for step in range(10):

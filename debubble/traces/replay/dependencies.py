@@ -120,13 +120,14 @@ class _Builder:
         return 0.0 if launch is None else self.events[launch].start
 
     def usual_latency(self) -> float:
-        """Returns the microseconds from a launch to its work on a stream that has none before."""
+        """Returns the microseconds from a launch to its work on a stream that is idle. The first
+        work of a stream may have waited for what ran before the trace."""
         last_of: dict[str, float] = {}
         found = []
         for index in self.work:
             event = self.events[index]
             launched = self.launch_of(index)
-            if event.launched_by is not None and last_of.get(event.lane, 0.0) <= launched:
+            if event.launched_by is not None and last_of.get(event.lane, launched) < launched:
                 found.append(event.start - launched)
             last_of[event.lane] = event.end
         return max(0.0, statistics.median(found)) if found else 0.0
