@@ -98,16 +98,11 @@ def find(trace: Trace, start: float | None = None, end: float | None = None) -> 
 
 def parts(trace: Trace) -> Iterator[Part]:
     """Yields all idle time of a trace's device in order, in parts of one cause each."""
-    unseen = graphs_without_kernels(trace)
-    waits = waits_of(trace.timeline.events)
-    order = sorted((e for e in trace.timeline.events if e.on_device), key=lambda e: e.start)
-    ends = Streams(order)
+    unseen, waits = graphs_without_kernels(trace), waits_of(trace.timeline.events)
+    ends = Streams([event for event in trace.timeline.events if event.on_device])
     for bubble in trace.timeline.bubbles():
         for part in parts_of(bubble, trace, waits, ends):
-            if unseen:
-                yield from without(part, unseen)
-            else:
-                yield part
+            yield from without(part, unseen)
 
 
 def parts_of(
@@ -185,25 +180,22 @@ def without(part: Part, unseen: list[tuple[float, float]]) -> Iterator[Part]:
         yield part._replace(start=reached)
 
 
+def bare_graphs(events: list[Event]) -> list[Event]:
+    """Returns the launches of graphs whose kernels the trace lacks."""
+    with_work = {event.launched_by for event in events if event.on_device}
+    launches = ((at, event) for at, event in enumerate(events) if event.kind == "graph_launch")
+    return [event for at, event in launches if at not in with_work]
+
+
 def graphs_without_kernels(trace: Trace) -> list[tuple[float, float]]:
     """Returns the stretches in which a graph may run whose kernels the trace lacks: from its launch
     to the next wait of the host or the next work on the device, whichever is later seen to end
     it."""
     events = trace.timeline.events
-    with_work = {event.launched_by for event in events if event.on_device}
-    bare = [
-        event
-        for index, event in enumerate(events)
-        if event.kind == "graph_launch" and index not in with_work
-    ]
-    if not bare:
-        return []
-    edges = sorted(
-        [event.end for event in events if event.kind == "sync"]
-        + [event.start for event in events if event.on_device]
-    )
+    syncs = [event.end for event in events if event.kind == "sync"]
+    edges = sorted(syncs + [event.start for event in events if event.on_device])
     stretches: list[tuple[float, float]] = []
-    for launch in bare:
+    for launch in bare_graphs(events):
         at = bisect_right(edges, launch.start)
         end = edges[at] if at < len(edges) else trace.timeline.length
         start = max(launch.start, stretches[-1][1]) if stretches else launch.start
@@ -216,7 +208,7 @@ class Streams:
     """The lane of the last device event that ended before a time."""
 
     def __init__(self, events: list[Event]) -> None:
-        by_end = sorted(events, key=lambda event: event.end)
+        by_end = sorted(events, key=lambda event: (event.end, event.start))
         self._ends = [event.end for event in by_end]
         self._lanes = [event.lane for event in by_end]
 

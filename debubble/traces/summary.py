@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .findings import UNSEEN, Finding, Findings, find
+from ..contract.source_line import SourceLine
+from .findings import UNSEEN, Finding, Findings, bare_graphs, find
 from .reading import LOST, Trace
 from .replay.critical import Share
 from .replay.without import MOST_EVENTS, largest
@@ -44,6 +45,13 @@ class Summary:
 
     def as_json(self) -> dict[str, object]:
         found = self.findings
+        places = [
+            {"cause": place.cause, "operator": place.operator, "times": place.times}
+            | named(place.source)
+            | {"idle_us": round(place.microseconds, 3)}
+            | {"without_share": round(self.without[place], 4) if place in self.without else None}
+            for place in found.places[:MOST_PLACES]
+        ]
         return {
             "label": self.label,
             "counts": self.counts,
@@ -52,28 +60,10 @@ class Summary:
             "idle_us": round(found.idle, 3),
             "not_known_us": round(found.causes.get(UNSEEN, 0.0), 3),
             "idle_by_cause_us": {cause: round(time, 3) for cause, time in found.causes.items()},
-            "places": [
-                {
-                    "cause": place.cause,
-                    "file": place.source and place.source.file,
-                    "line": place.source and place.source.line,
-                    "function": place.source and place.source.function,
-                    "operator": place.operator,
-                    "idle_us": round(place.microseconds, 3),
-                    "times": place.times,
-                    "without_share": round_or_none(self.without.get(place)),
-                }
-                for place in found.places[:MOST_PLACES]
-            ],
+            "places": places,
             "critical_path": [
-                {
-                    "kind": part.kind,
-                    "file": part.source and part.source.file,
-                    "line": part.source and part.source.line,
-                    "name": part.name,
-                    "share": round(part.share, 4),
-                }
-                for part in self.path[:MOST_PLACES]
+                {"kind": kind, "name": name, "share": round(share, 4)} | named(source)
+                for kind, source, name, share in self.path[:MOST_PLACES]
             ],
             "steps_found_by": self.steps.found_by,
             "usual_step_us": round(self.steps.usual, 3),
@@ -85,8 +75,9 @@ class Summary:
         }
 
 
-def round_or_none(share: float | None) -> float | None:
-    return None if share is None else round(share, 4)
+def named(source: SourceLine | None) -> dict[str, object]:
+    """Returns a line as JSON has it."""
+    return {name: getattr(source, name, None) for name in ("file", "line", "function")}
 
 
 def summarize(trace: Trace, step: int | None = None, measured_us: float | None = None) -> Summary:
@@ -148,13 +139,8 @@ def notes_of(trace: Trace) -> list[str]:
     notes, events, rows = list(trace.notes), trace.timeline.events, trace.rows
     if not any(event.on_device for event in events):
         notes.append(NOTES["no_gpu"])
-    with_work = {event.launched_by for event in events if event.on_device}
-    bare = sum(
-        event.kind == "graph_launch" and index not in with_work
-        for index, event in enumerate(events)
-    )
-    if bare:
-        notes.append(NOTES["bare_graphs"].format(count=f"{bare:,}"))
+    if bare := bare_graphs(events):
+        notes.append(NOTES["bare_graphs"].format(count=f"{len(bare):,}"))
     notes.append(NOTES["stacks" if len(rows.of(FUNCTION)) else "no_stacks"])
     if len(trace.devices) > 1:
         others = ", ".join(str(number) for number in trace.devices if number != trace.device)

@@ -6,7 +6,6 @@ import statistics
 from bisect import bisect_right
 from collections import defaultdict
 
-from ...clock.launch_queue import MOST_QUEUED
 from ...timeline.bubbles import CLOCK_SLACK, LAUNCH_GAP
 from ...timeline.event import Event
 from .graph import Edge, Graph, in_order
@@ -23,7 +22,6 @@ def graph_of(events: list[Event]) -> Graph:
     builder.chain_calls()
     builder.chain_work()
     builder.add_waits()
-    builder.limit_queue()
     return Graph(builder.edges, in_order(builder.edges), builder.waiting, builder.anchored)
 
 
@@ -175,23 +173,3 @@ class _Builder:
             beside = Edge(2 * copy, end - copied.start)
             self.edges[2 * call + 1] = [Edge(2 * call, own), beside]
             self.waiting.add(call)
-
-    def limit_queue(self) -> None:
-        """Lets a launch end once the launch MOST_QUEUED before it has started on the device."""
-        started: dict[int, int] = {}
-        for index in self.work:
-            launch = self.events[index].launched_by
-            if launch is not None:
-                started.setdefault(launch, index)
-        launches = [call for call in self.calls if call in started]
-        for before, call in zip(launches, launches[MOST_QUEUED:], strict=False):
-            oldest, event = started[before], self.events[call]
-            start = self.events[oldest].start
-            if start > event.end:
-                continue
-            if start > event.start and call not in self.waiting:
-                own = min(event.duration, self.usual_launch)
-                self.edges[2 * call + 1] = [Edge(2 * call, own)]
-                self.edges[2 * call + 1].append(Edge(2 * oldest, event.end - start))
-            else:
-                self.edges[2 * call + 1].append(Edge(2 * oldest, 0.0))

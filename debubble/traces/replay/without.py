@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from ...timeline.event import Event
 from ..findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding, same_place
 from ..reading import Trace
 from .critical import Share, critical_path, shares
@@ -62,7 +63,7 @@ class Without:
     def _changes(self, findings: list[Finding]) -> Changes:
         waits = {place(f) for f in findings if f.cause == AFTER_WAIT}
         copies = {place(f) for f in findings if f.cause == COPY}
-        gone = self._waits_gone(waits) | self._copies_gone(copies)
+        gone = self._calls_gone(waits, copies)
         of_host = [finding for finding in findings if finding.cause in HOST_CAUSES]
         cuts = Cuts(self.trace, self.next_kernels, of_host)
         changes: Changes = {}
@@ -76,36 +77,33 @@ class Without:
                 self._change_call(index, gone, cuts, changes)
         return changes
 
-    def _waits_gone(self, waits: set[tuple[object, object]]) -> set[int]:
-        """Returns the calls that wait no more: the waits at these places."""
-        return {
-            index
-            for index, event in enumerate(self.events)
-            if not event.on_device
-            and index in self.graph.waiting
-            and (event.source, event.operator or event.name) in waits
-        }
-
-    def _copies_gone(self, copies: set[tuple[object, object]]) -> set[int]:
-        """Returns the calls that wait for these copies, and the waits that follow them."""
-        launches = {
+    def _calls_gone(
+        self, waits: set[tuple[object, object]], copies: set[tuple[object, object]]
+    ) -> set[int]:
+        """Returns the calls that wait no more: the waits at these places, the calls that wait for
+        these copies, and the waits that follow them."""
+        of_copies = {
             event.launched_by
             for event in self.events
             if event.kind == "copy" and (event.source, event.name) in copies
         }
-        gone = {index for index in launches if index is not None}
+        gone: set[int] = set()
         previous: dict[str | None, int] = {}
         for index, event in enumerate(self.events):
-            if not event.on_device:
-                before = previous.get(event.thread)
-                if (
-                    event.kind == "sync"
-                    and before in gone
-                    and same_place(self.events[before], event)
-                ):
-                    gone.add(index)
-                previous[event.thread] = index
+            if event.on_device:
+                continue
+            before = previous.get(event.thread)
+            is_wait = (event.source, event.operator or event.name) in waits
+            if is_wait or index in of_copies or self._follows(before, event, of_copies):
+                gone.add(index)
+            previous[event.thread] = index
         return gone & self.graph.waiting
+
+    def _follows(self, before: int | None, event: Event, calls: set[int | None]) -> bool:
+        """Returns True for a wait right after one of these calls, at the same place."""
+        if before is None or before not in calls or event.kind != "sync":
+            return False
+        return same_place(self.events[before], event)
 
     def _change_anchored(self, index: int, cuts: Cuts, changes: Changes) -> None:
         """Shortens the time between the call before some work and that work."""
