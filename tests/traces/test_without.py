@@ -11,7 +11,7 @@ from debubble.traces.host import OPERATORS
 from debubble.traces.reading import read_trace
 from debubble.traces.replay.critical import BETWEEN, KERNELS, critical_path
 from debubble.traces.replay.without import Without, host_scale_for
-from tests.outside.traces.predict import gains
+from tests.outside.traces.predict import dropped_operators, gains, is_dropped
 
 from .handmade import Handmade
 
@@ -131,6 +131,19 @@ def test_work_of_another_stream_is_still_waited_for(tmp_path):
     assert replay.span([]) == pytest.approx(364)
     edges = {edge.node for edge in replay.graph.edges[2 * 4]}
     assert len(edges) == 2 and 2 * 3 + 1 in edges
+
+
+def test_operators_that_a_change_drops_are_found(tmp_path):
+    before, after = Handmade(), Handmade()
+    for step in range(4):
+        for made, more in ((before, ["aten::to"]), (after, ["aten::to"] if step == 0 else [])):
+            for name in [*more, "aten::mm"]:
+                made.launched(100 * step, 100 * step + 10, 5, op=name)
+    rows = [trace_of(made, tmp_path).rows for made in (before, after)]
+    assert dropped_operators(*rows) == {"to"}
+    cause = HOST_CAUSES[OPERATORS]
+    found = [Finding(cause, None, name, 10.0, 1) for name in ("to", "before to", "mm")]
+    assert [is_dropped(finding, {"to"}) for finding in found] == [True, True, False]
 
 
 def test_causes_that_name_no_work_have_no_prediction(tmp_path):
