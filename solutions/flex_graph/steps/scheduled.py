@@ -46,17 +46,22 @@ class ScheduledBatch:
         return starts
 
     @cached_property
+    def row_of_token(self) -> np.ndarray:
+        """[num_tokens]: the request of each token."""
+        return np.repeat(np.arange(len(self.query_lens)), self.query_lens)
+
+    @cached_property
     def positions(self) -> np.ndarray:
         """[num_tokens] int32: the position of each token in its request."""
         first_positions = self.seq_lens - self.query_lens - self.query_start_loc[:-1]
-        positions = np.arange(self.num_tokens) + np.repeat(first_positions, self.query_lens)
+        positions = np.arange(self.num_tokens) + first_positions[self.row_of_token]
         return positions.astype(np.int32)
 
     def slot_mapping(self, block_size: int) -> np.ndarray:
         """Returns the slot of the KV cache for each token's key and value, [num_tokens] int32."""
-        requests = np.repeat(np.arange(len(self.query_lens)), self.query_lens)
         page, place = np.divmod(self.positions, block_size)
-        return (self.block_table[requests, page] * np.int64(block_size) + place).astype(np.int32)
+        blocks = self.block_table[self.row_of_token, page]
+        return (blocks * np.int64(block_size) + place).astype(np.int32)
 
     def check(self, limits: Limits, vocab_size: int | None = None) -> None:
         """Raises ValueError for a batch that can't exist, or that is larger than the limits: on a
