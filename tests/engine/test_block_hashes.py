@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solutions.engine.requests.request import block_hashes
+from solutions.engine.requests.block_hashes import block_hashes
 
 SIZE = 4
 TOKENS = list(range(20))
