@@ -16,6 +16,7 @@ from solutions.host_bound import (
 )
 from solutions.host_bound.batch import decode_batch, mixed_batch
 from solutions.host_bound.buckets import growing_by
+from solutions.host_bound.measure import engine_steps
 from solutions.host_bound.measure.serving import serve
 from solutions.host_bound.pictures.buckets_picture import BucketsPicture
 
@@ -121,3 +122,16 @@ def test_the_picture_says_how_much_is_padding():
     assert picture.padding == pytest.approx(1 / 11)
     assert picture.text == "3 buckets, 9% of the rows are padding\npowers of two: 1, 2, 4"
     assert picture.figure.get_label() == picture.text
+
+
+@pytest.mark.sim
+@pytest.mark.deep
+def test_the_engines_steps_are_measured_in_a_process_for_each_checkout(accelerator, monkeypatch):
+    monkeypatch.setattr(engine_steps, "STEPS", 2)
+    monkeypatch.setenv("DEBUBBLE_DEVICE", "sim")
+    checkout = engine_steps.Checkout(engine_steps.ROOT)
+    times = checkout.times()
+    checkout.stop()
+    assert len(times) == 2 and min(times) > 0
+    engine = engine_steps.decoding_engine(1, engine_steps.REQUESTS[True])
+    assert checkout.calls == engine_steps.python_calls(engine.step)
