@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from debubble.exercises.kata_files.catalogue import Catalogue, Kata, find_catalogue
-from debubble.exercises.kata_files.stub_files import StubFiles
+from debubble.exercises.kata_files.stubs.files import StubFiles
 
 from .refusal import accelerator_of, refusing
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import typer
 
 from debubble.exercises.kata_files.catalogue import Catalogue, Kata, Target, find_catalogue, way_out
-from debubble.exercises.kata_files.stub_files import StubFiles, write_whole
-from debubble.exercises.kata_files.stub_helpers import needs_of
-from debubble.exercises.kata_files.stub_source import source_module
-from debubble.exercises.kata_files.stubs import head
+from debubble.exercises.kata_files.stubs.files import StubFiles, write_whole
+from debubble.exercises.kata_files.stubs.generate import head
+from debubble.exercises.kata_files.stubs.helpers import needs_of
+from debubble.exercises.kata_files.stubs.source import source_module
 
 from .refusal import refuse, refusing
 

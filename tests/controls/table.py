@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from debubble.exercises.kata_files.changed_solution import changed
-from debubble.exercises.kata_files.stub_source import SourceModule
+from debubble.exercises.kata_files.stubs.source import SourceModule
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("controls.toml")

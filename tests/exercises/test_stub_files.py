@@ -1,6 +1,6 @@
 """Stub files: a learner's edits are told apart from an outdated stub, and survive."""
 
-from debubble.exercises.kata_files.stub_files import StubState
+from debubble.exercises.kata_files.stubs.files import StubState
 
 
 def change_solution(workbook):

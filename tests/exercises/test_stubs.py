@@ -5,9 +5,9 @@ import ast
 import pytest
 
 from debubble.exercises.kata_files.catalogue import find_catalogue
-from debubble.exercises.kata_files.given import given_text
-from debubble.exercises.kata_files.stub_source import StubError
-from debubble.exercises.kata_files.stubs import generate
+from debubble.exercises.kata_files.stubs.generate import generate
+from debubble.exercises.kata_files.stubs.given import given_text
+from debubble.exercises.kata_files.stubs.source import StubError
 from debubble.exercises.kata_files.tables import ExerciseError
 
 from .workbook import ENTRY

@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from debubble.exercises.kata_files.catalogue import Catalogue
-from debubble.exercises.kata_files.stub_files import StubFiles
+from debubble.exercises.kata_files.stubs.files import StubFiles
 
 ENTRY = '''
 [[kata]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from debubble.exercises.kata_files.catalogue import Kata
-from debubble.exercises.kata_files.stub_source import source_module
+from debubble.exercises.kata_files.stubs.source import source_module
 
 from ..refusal import refuse, refusing
 from .learner import Learner

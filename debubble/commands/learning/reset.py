@@ -8,8 +8,8 @@ from pathlib import Path
 import typer
 
 from debubble.exercises.kata_files.catalogue import Kata
-from debubble.exercises.kata_files.stub_files import StubFiles, StubState
-from debubble.exercises.kata_files.stubs import generate
+from debubble.exercises.kata_files.stubs.files import StubFiles, StubState
+from debubble.exercises.kata_files.stubs.generate import generate
 
 from ..refusal import refuse, refusing
 from .learner import Learner

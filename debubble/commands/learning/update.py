@@ -7,10 +7,10 @@ import re
 import typer
 
 from debubble.exercises.kata_files.catalogue import Kata, has_become
-from debubble.exercises.kata_files.given import given_text, with_given_imported
 from debubble.exercises.kata_files.merge import Both, Lines, in_common, merge
-from debubble.exercises.kata_files.stub_files import free_backup, write_whole
-from debubble.exercises.kata_files.stubs import generate
+from debubble.exercises.kata_files.stubs.files import free_backup, write_whole
+from debubble.exercises.kata_files.stubs.generate import generate
+from debubble.exercises.kata_files.stubs.given import given_text, with_given_imported
 from debubble.exercises.kata_files.tables import ExerciseError
 from debubble.exercises.kata_files.workspace import cannot_write
 

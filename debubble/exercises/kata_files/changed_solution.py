@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .catalogue import Kata
-from .stub_source import Definition, SourceModule, first_line, last_line, source_module
+from .stubs.source import Definition, SourceModule, first_line, last_line, source_module
 from .tables import ExerciseError
 
 

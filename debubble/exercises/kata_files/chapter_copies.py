@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .progress import Progress
-from .stub_files import write_whole
+from .stubs.files import write_whole
 from .workspace import Workspace, cannot_write
 
 LINK = re.compile(r"\]\((\.\./[^)]*)\)")

@@ -18,8 +18,8 @@ from pathlib import Path
 from debubble.progress import NAME
 
 from .catalogue import Catalogue, Kata, RetiredKata, has_become, way_out
-from .stub_files import StubFiles, StubState, write_whole
-from .stubs import generate
+from .stubs.files import StubFiles, StubState, write_whole
+from .stubs.generate import generate
 from .tables import ExerciseError
 
 MOST_COMMITS = 50

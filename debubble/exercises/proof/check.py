@@ -12,8 +12,8 @@ from ..common.names import TESTS
 from ..kata_files.attempts import WrongAttempt, one_of_each_kind, wrong_attempts
 from ..kata_files.catalogue import Catalogue, Kata
 from ..kata_files.stray_files import stray_files
-from ..kata_files.stub_files import StubFiles, StubState
-from ..kata_files.stubs import generate
+from ..kata_files.stubs.files import StubFiles, StubState
+from ..kata_files.stubs.generate import generate
 from ..kata_files.tables import ExerciseError
 from ..running.under_test import Implementation, attempt, solution
 from .trials import CannotRun, Trial

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..kata_files.catalogue import Kata
 from ..kata_files.changed_solution import solution_module
-from ..kata_files.stub_source import Definition, SourceModule, source_module
+from ..kata_files.stubs.source import Definition, SourceModule, source_module
 from .edits import Edits
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .catalogue import Target
-from .tables import ExerciseError
+from ..catalogue import Target
+from ..tables import ExerciseError
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef

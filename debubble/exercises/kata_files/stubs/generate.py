@@ -12,9 +12,9 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .catalogue import Kata
-from .stub_helpers import needs_of
-from .stub_source import (
+from ..catalogue import Kata
+from .helpers import needs_of
+from .source import (
     Definition,
     Function,
     Import,

@@ -9,11 +9,11 @@ import ast
 from collections.abc import Sequence
 from pathlib import Path
 
-from .catalogue import Kata
-from .stub_helpers import Helper, needs_of
-from .stub_source import Import, defined_names, names_read
-from .stubs import exercise_of, from_line, given_module, head
-from .tables import ExerciseError
+from ..catalogue import Kata
+from ..tables import ExerciseError
+from .generate import exercise_of, from_line, given_module, head
+from .helpers import Helper, needs_of
+from .source import Import, defined_names, names_read
 
 DOCSTRING = '''"""The code that the exercises in this folder are given.
 

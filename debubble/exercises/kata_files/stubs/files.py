@@ -10,11 +10,11 @@ from enum import Enum
 from itertools import chain, count
 from pathlib import Path
 
-from .catalogue import Catalogue, Kata
+from ..catalogue import Catalogue, Kata
+from ..tables import ExerciseError
+from .generate import generate
 from .given import given_text, path_of_given
-from .stub_source import StubError
-from .stubs import generate
-from .tables import ExerciseError
+from .source import StubError
 
 
 class StubState(Enum):

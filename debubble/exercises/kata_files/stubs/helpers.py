@@ -7,7 +7,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .stub_source import Definition, Import, SourceModule, names_read, source_module
+from .source import Definition, Import, SourceModule, names_read, source_module
 
 
 class Helper(NamedTuple):
