@@ -29,8 +29,8 @@ Check = Callable[["KataCode", "Accelerator", Common], None]
 include_file(__file__)  # A race with the caller names the caller's line, which is here.
 ROUNDS = 3
 STALE = (
-    "Is something of an earlier step still there? Steps shrink and grow, and may be empty. What "
-    "one step wrote must not reach the next one, and each step has inputs of its own."
+    "Is something of an earlier step still there? Steps shrink and grow, and may be empty, and two "
+    "steps of one size have different numbers. What one step wrote must not reach the next one."
 )
 BUSY = (
     "The device was busy, so what a call had queued was not done when the call returned. What the "
