@@ -140,6 +140,10 @@ class OpenNotebook:
         self.page.get_by_role("menuitem", name=menu, exact=True).click()
         self.page.get_by_text(item, exact=True).click()
 
+    def unfold(self) -> None:
+        """Expands all collapsed headings, so that each cell can come into view."""
+        self.page.evaluate("window.jupyterapp.commands.execute('notebook:expand-all-headings')")
+
     def errors(self) -> list[str]:
         """Returns the errors of cells, one text each."""
         return self.page.evaluate(

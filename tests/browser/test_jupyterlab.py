@@ -47,6 +47,7 @@ def test_the_chapter_runs_and_its_timeline_follows_the_slider(
     notebook.run_all_cells(seconds=120)
     assert notebook.errors() == []
 
+    notebook.unfold()
     cell = notebook.cell_with(SLIDER, TIMELINE)
     timeline = cell.locator(TIMELINE).first
     timeline.scroll_into_view_if_needed()
