@@ -135,37 +135,21 @@ class Collector:
         start, duration = event["ts"], event.get("dur", 0)
         if not (duration >= 0 and -LATEST < start < LATEST and duration < LATEST):
             raise ValueError(f"it starts at {start!r} and lasts {duration!r} microseconds")
-        name, args = event["name"], event.get("args") or {}
+        name, args, thread = event["name"], event.get("args") or {}, event.get("tid")
         number = self.names.get(name)
         if number is None:
             number = self._name(name)
-        thread = event.get("tid")
         track = event.get("pid"), thread
         place = self.tracks.get(track)
         if place is None:
             place = self.tracks[track] = len(self.tracks)
-        correlation, external = (
-            int(args.get("correlation", NONE)),
-            int(args.get("External id", NONE)),
-        )
+        ids = int(args.get("correlation", NONE)), int(args.get("External id", NONE))
         stream, device, nbytes = NONE, NONE, 0
         if category >= KERNEL:
             stream = int(args.get("stream", thread if isinstance(thread, int) else NONE))
             device, nbytes = int(args.get("device", NONE)), int(args.get("bytes", 0))
-        self._kept.append(
-            (
-                category,
-                number,
-                place,
-                start,
-                duration,
-                correlation,
-                external,
-                stream,
-                device,
-                nbytes,
-            )
-        )
+        kept = (category, number, place, start, duration, *ids, stream, device, nbytes)
+        self._kept.append(kept)
         if len(self._kept) == IN_A_PART:
             self._pack()
 
