@@ -48,7 +48,8 @@ class Drawing(ipywidgets.VBox):
     """Sliders over the picture that `draw` makes, called by name with each slider's value. A slider
     is (label, the values to choose from, the first value).
 
-    A page without a kernel has the pictures for each slider moved alone, from the first values.
+    A page without a kernel draws the picture with the script that the picture's `script` names. If
+    it has none, the page has the pictures for each slider moved alone, from the first values.
     """
 
     def __init__(
@@ -82,8 +83,12 @@ class Drawing(ipywidgets.VBox):
 
     def _embedded(self) -> Embedded:
         """Returns the sliders with the values that were drawn, and the picture of each: `""` is the
-        first picture, `name value` the picture with that slider moved."""
-        pictures = {"": still(self._draw(**self._first))}
+        first picture, `name value` the picture with that slider moved. With a script there are all
+        values and only the first picture."""
+        first_picture = self._draw(**self._first)
+        pictures = {"": still(first_picture)}
+        if script := getattr(first_picture, "script", ""):
+            return {"sliders": self._all_values(), "pictures": pictures, "script": script}, []
         sliders = []
         for name, slider in self.sliders.items():
             first = self._first[name]
@@ -94,6 +99,13 @@ class Drawing(ipywidgets.VBox):
                     moved = self._draw(**{**self._first, name: value})
                     pictures[f"{name} {value}"] = still(moved)
         return {"sliders": sliders, "pictures": pictures}, []
+
+    def _all_values(self) -> list[dict[str, object]]:
+        return [
+            {"name": name, "label": slider.label, "options": list(slider.options)}
+            | {"value": self._first[name]}
+            for name, slider in self.sliders.items()
+        ]
 
 
 def thinned(values: Sequence[int], first: int) -> list[int]:

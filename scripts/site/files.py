@@ -15,6 +15,7 @@ from debubble.views.timeline import widget
 from . import trace
 
 HERE = Path(__file__).parent
+LESSONS = HERE.parents[1] / "solutions"
 WIDGETS = {
     "timeline": widget.SOURCE,
     "slider": slider.SOURCE,
@@ -37,7 +38,8 @@ def write_archive(folder: Path, root: Path) -> str:
     """Writes the repository's committed files as one archive, for readers who have only the site.
     Returns its path from the site's folder, or "" if `root` is no repository."""
     path = "static/debubble.zip"
-    command = ["git", "-C", root, "archive", "--prefix=debubble/", "-o", folder / path, "HEAD"]
+    target = str(folder / path)
+    command = ["git", "-C", str(root), "archive", "--prefix=debubble/", "-o", target, "HEAD"]
     done = (root / ".git").exists() and subprocess.run(command, check=False).returncode == 0
     return path if done else ""
 
@@ -46,8 +48,15 @@ def script() -> str:
     """Returns the script that all pages share, with the live views in it. It is a classic script: a
     browser that opens a page from a file refuses to load modules."""
     widgets = ",\n".join(f"{name}: {as_value(source)}" for name, source in WIDGETS.items())
+    drawings = ",\n".join(f"{path.stem}: {as_value(one_module(path))}" for path in scripts())
+    tables = f"const WIDGETS = {{\n{widgets}\n}};\nconst DRAWINGS = {{\n{drawings}\n}};"
     own = one_module(HERE / "browser/site.js")
-    return f"(() => {{\nconst WIDGETS = {{\n{widgets}\n}};\n{own}\n}})();\n"
+    return f"(() => {{\n{tables}\n{own}\n}})();\n"
+
+
+def scripts() -> list[Path]:
+    """Returns the files that draw chapters' pictures again when a slider moves."""
+    return sorted(LESSONS.glob("*/pictures/*.js"))
 
 
 def race_script() -> str:

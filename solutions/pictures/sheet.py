@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from matplotlib.typing import ColorType
     from numpy.typing import ArrayLike
 
+Point = tuple[float, float]
+"""A place, (x, y) in CSS pixels."""
+Mark = tuple[object, ...]
+"""A mark of a sheet: "label", "line" or "box", then its values, positions in CSS pixels."""
+
 INK, FAINT, GROUND = "#1f2933", "#55606d", "#ffffff"
 SEQUENCE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5548a", "#4b3b8f")
 """The colours of sequences, from the timelines' palette (after Okabe and Ito); each sequence's
@@ -63,6 +68,8 @@ class Sheet:
         self.figure = Figure(size, dots_per_inch, facecolor=GROUND, label=words)
         self.axes = self.figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
         self.axes.set_axis_off()
+        self.marks: list[Mark] = []
+        """The labels, lines and boxes in their order. The site draws the same in JavaScript."""
 
     def label(
         self,
@@ -76,8 +83,25 @@ class Sheet:
     ) -> None:
         """Writes `words` at `x`, with their baseline at `y`. `align` says which part of them is at
         `x`."""
+        self.marks.append(("label", x, y, str(words), align, colour, size, bold))
         weight = "bold" if bold else "normal"
         self.axes.text(x, y, str(words), ha=align, color=colour, size=size * POINT, weight=weight)
+
+    def line(
+        self, start: Point, end: Point, colour: str, width: float = 1, dashed: bool = False
+    ) -> None:
+        """Draws a straight line, `width` CSS pixels wide."""
+        self.marks.append(("line", *start, *end, colour, width, dashed))
+        (x1, y1), (x2, y2) = start, end
+        style = "dashed" if dashed else "solid"
+        self.axes.plot(
+            (x1, x2),
+            (y1, y2),
+            color=colour,
+            linestyle=style,
+            linewidth=width * POINT,
+            solid_capstyle="butt",
+        )
 
     def boxes(
         self,
@@ -93,6 +117,10 @@ class Sheet:
         self.axes.broken_barh(
             spans, (top, BAR), facecolors=colours, edgecolor=GROUND, linewidth=1.5 * POINT
         )
+        self.marks += [
+            ("box", left, top, width, *(colour if isinstance(colour, tuple) else (colour, 1)))
+            for (left, width), colour in zip(spans, colours, strict=False)
+        ]
         for (left, width), colour, word in zip(spans, colours, words, strict=False):
             if width > DIGIT * len(str(word)):
                 ink = ink_on(colour) if colour in SEQUENCE_COLOURS else FAINT

@@ -123,11 +123,9 @@ def test_no_tokens_at_all_are_a_picture_too():
 def test_blind_cuts_go_through_sequences(lengths, blind):
     picture = ChunkPicture(lengths)
     assert picture.blind_pieces == blind
-    figure = picture.figure
-    (axes,) = figure.axes
-    (cuts,) = [lines for lines in axes.collections if lines.get_linestyle()[0][1]]
-    assert len(cuts.get_paths()) == max(0, blind[0] - 1)
-    (caption,) = [text for text in words(figure) if "Dashed" in text]
+    cuts = [mark for mark in picture.sheet.marks if mark[0] == "line" and mark[-1]]
+    assert len(cuts) == max(0, blind[0] - 1)
+    (caption,) = [text for text in words(picture.figure) if "Dashed" in text]
     assert re.search(rf"{blind[0]} pieces?, {blind[1]} with", caption)
 
 

@@ -68,8 +68,32 @@ export function setValues(handles, words) {
   return true;
 }
 
-/** Sliders over pictures: each was drawn with one slider moved, and the others where they began. */
-function drawing(el, { sliders, pictures }) {
+/** Sliders over a picture. A script draws it for all values, or it was drawn with one slider moved and
+ * the others where they began. */
+function drawing(el, header, tell) {
+  return (Object.hasOwn(DRAWINGS, header.script ?? "") ? drawn : stored)(el, header, tell);
+}
+
+function drawn(el, { sliders, script }, tell) {
+  const handles = sliders.map((slider) => new Model({ unit: "", ...slider }));
+  for (const model of handles) WIDGETS.slider.render({ model, el });
+  const image = add(el, "img", {});
+  const show = () => {
+    const values = handles.map((handle, index) => [sliders[index].name, handle.get("value")]);
+    const { svg, words, width } = DRAWINGS[script].draw(Object.fromEntries(values));
+    Object.assign(image, { alt: words, width, src: `data:image/svg+xml;utf8,${encodeURIComponent(svg)}` });
+  };
+  for (const handle of handles) {
+    handle.on("change:value", () => {
+      show();
+      tell(valuesOf(handles));
+    });
+  }
+  show();
+  return (words) => setValues(handles, words);
+}
+
+function stored(el, { sliders, pictures }) {
   const handles = sliders.map((slider) => new Model({ unit: "", ...slider }));
   if (sliders.length > 1) {
     const words = "On this page only one slider moves at a time. In JupyterLab all of them move.";

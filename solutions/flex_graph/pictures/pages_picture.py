@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
 
-from solutions.pictures.sheet import BAR, FAINT, INK, POINT, Sheet, colour_of, counted
+from solutions.pictures.sheet import BAR, FAINT, INK, Sheet, colour_of, counted
 
 from ..mask import CAUSAL, Mask
 from ..steps.limits import Limits
@@ -50,6 +50,8 @@ class PagesPicture:
     order: int = 0
     """The seed by which blocks are shuffled."""
     mask: Mask = CAUSAL
+    script: ClassVar[str] = "pages_picture"
+    """The name of the file that draws the same on the site."""
 
     @property
     def text(self) -> str:
@@ -69,6 +71,10 @@ class PagesPicture:
 
     @property
     def figure(self) -> Figure:
+        return self.sheet.figure
+
+    @property
+    def sheet(self) -> Sheet:
         sheet = Sheet(WIDTH, self.height, self.text)
         sheet.label(LEFT, 18, self.title, "left", bold=True)
         self._draw_tables(sheet)
@@ -76,7 +82,7 @@ class PagesPicture:
         self._draw_tokens(sheet)
         self._draw_lists(sheet)
         sheet.label(LEFT, self.height - 8, CAPTION, "left", FAINT)
-        return sheet.figure
+        return sheet
 
     @property
     def height(self) -> float:
@@ -186,7 +192,7 @@ class PagesPicture:
         draw_row(sheet, TOKENS_TOP, width, list(map(colour_of_owner, self.requests + filling)))
         for number in range(len(self.lists)):
             left = LEFT + width * group * number
-            sheet.axes.vlines(left, TOKENS_TOP - 14, TOKENS_TOP + BAR, INK, linewidth=POINT)
+            sheet.line((left, TOKENS_TOP - 14), (left, TOKENS_TOP + BAR), INK)
             sheet.label(left + 4, TOKENS_TOP - 5, f"group {number}", "left", FAINT)
 
     def _draw_lists(self, sheet: Sheet) -> None:

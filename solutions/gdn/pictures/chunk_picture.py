@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from solutions.pictures.sheet import BAR, FAINT, INK, POINT, Sheet, colour_of, counted
+from solutions.pictures.sheet import BAR, FAINT, INK, Sheet, colour_of, counted
 
 from ..host_tables import prepare_chunk_indices, prepare_chunk_offsets
 from ..rule.chunks import FLA_CHUNK_SIZE
@@ -42,6 +42,8 @@ class ChunkPicture:
 
     lengths: Sequence[int]
     chunk_size: int = FLA_CHUNK_SIZE
+    script: ClassVar[str] = "chunk_picture"
+    """The name of the file that draws the same on the site."""
 
     @property
     def text(self) -> str:
@@ -61,6 +63,10 @@ class ChunkPicture:
 
     @property
     def figure(self) -> Figure:
+        return self.sheet.figure
+
+    @property
+    def sheet(self) -> Sheet:
         sheet = Sheet(WIDTH, HEIGHT, self.text)
         sheet.label(LEFT, 18, self.title, "left", bold=True)
         for name, y in ROW_NAMES.items():
@@ -70,7 +76,7 @@ class ChunkPicture:
         self._draw_chunks(sheet)
         self._draw_programs(sheet)
         self._draw_offsets(sheet)
-        return sheet.figure
+        return sheet
 
     @property
     def title(self) -> str:
@@ -153,13 +159,13 @@ class ChunkPicture:
         colour = colour_of(sequences[0]) if alone else INK
         name = f"sequence{'' if alone else 's'} {', '.join(map(str, sequences))}: no tokens"
         align, beside = ("left", x + 5) if x < WIDTH / 2 else ("right", x - 5)
-        sheet.axes.vlines(x, TOKENS_TOP - 28, TOKENS_TOP + BAR, colour, linewidth=2.5 * POINT)
+        sheet.line((x, TOKENS_TOP - 28), (x, TOKENS_TOP + BAR), colour, width=2.5)
         sheet.label(beside, TOKENS_TOP - 24, name, align, colour, bold=True)
 
     def _draw_blind_cuts(self, sheet: Sheet) -> None:
         cuts = self.x_of(np.arange(self.chunk_size, self.num_tokens, self.chunk_size))
-        ends = (TOKENS_TOP - 4, TOKENS_TOP + BAR + 4)
-        sheet.axes.vlines(cuts, *ends, INK, "dashed", linewidth=POINT)
+        for x in cuts:
+            sheet.line((x, TOKENS_TOP - 4), (x, TOKENS_TOP + BAR + 4), INK, dashed=True)
         pieces, torn = self.blind_pieces
         sheet.label(
             LEFT,
@@ -178,8 +184,8 @@ class ChunkPicture:
         widths = self.x_of(firsts + lengths) - lefts
         sheet.boxes(lefts, widths, CHUNKS_TOP, self.colours, self.indices[:, 1].tolist())
         middles, targets = lefts + widths / 2, self.program_lefts + self.program_width / 2
-        for *ends, colour in zip(middles, targets, self.colours, strict=True):
-            sheet.axes.plot(ends, (CHUNKS_TOP + BAR, PROGRAMS_TOP), color=colour, linewidth=POINT)
+        for start, end, colour in zip(middles, targets, self.colours, strict=True):
+            sheet.line((start, CHUNKS_TOP + BAR), (end, PROGRAMS_TOP), colour)
 
     def _draw_programs(self, sheet: Sheet) -> None:
         """Draws each program as wide as a full chunk: the part without tokens is pale, since it is
@@ -198,6 +204,6 @@ class ChunkPicture:
         sequence without programs shares its place with the next sequence."""
         for offset, times in Counter(self.offsets.tolist()).items():
             x = LEFT + self.program_width * offset
-            sheet.axes.vlines(x, TABLE_TOP - 2, OFFSETS_TOP - 2, FAINT, linewidth=POINT)
+            sheet.line((x, TABLE_TOP - 2), (x, OFFSETS_TOP - 2), FAINT)
             align = "left" if not offset else "center" if x < RIGHT - BAR else "right"
             sheet.label(x, OFFSETS_TOP + 10, ", ".join([str(offset)] * times), align)
