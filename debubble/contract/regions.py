@@ -30,7 +30,7 @@ class Region:
 
 
 class Act:
-    """What a region forbids or allows: a host sync or a compilation. A backward pass uses its
+    """An act that a region forbids or allows: a sync or a compilation. A backward pass uses its
     caller's region. A thread started in a forbidding region uses that region, and so does a task
     submitted there to a thread pool."""
 

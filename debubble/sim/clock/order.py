@@ -1,4 +1,4 @@
-"""Which work is known to come before other work: what streams and the host waited for."""
+"""Knows which work comes before other work: what streams and the host waited for."""
 
 from __future__ import annotations
 

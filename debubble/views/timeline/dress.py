@@ -1,4 +1,4 @@
-"""What stands round the drawn events of a PNG: axes, labels, heading and legend."""
+"""Draws the axes, labels, heading and legend round the events of a PNG."""
 
 from __future__ import annotations
 
