@@ -1,5 +1,7 @@
 """Tests of the kata `whole_graph`."""
 
+import math
+
 import torch
 
 import debubble
@@ -21,7 +23,8 @@ def test_large_scores_are_scaled_down(kata, accelerator):
 
 
 def test_small_scores_stay(kata, accelerator):
-    for rows in ([[1.0, 0.5]], [[-3.0, -1.0]], [[0.0, -1.0]]):
+    masked = [[-math.inf, -math.inf]]
+    for rows in ([[1.0, 0.5]], [[-3.0, -1.0]], [[0.0, -1.0]], masked):
         limited = kata.limit_scores(scores_on(accelerator, *rows), 2.0)
         expect_equal(limited, torch.tensor(rows), call=f"limit_scores({rows}, 2.0)")
 
