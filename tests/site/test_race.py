@@ -76,7 +76,7 @@ def test_it_moves_when_asked_and_ends_with_a_winner(page):
     assert len(seen) > 1
     page.get_by_role("button", name="Race", exact=True).wait_for()
     words = page.locator(".verdict").inner_text()
-    assert words.startswith("After is done 1.") and "µs instead of" in words
+    assert words.startswith("After is 1.") and "µs instead of" in words
     assert "times modelled on an NVIDIA H200" in page.locator(".legend").inner_text()
 
 
@@ -173,6 +173,67 @@ def test_a_changed_line_is_run_at_once(page):
     assert page.locator(".after .length").inner_text().endswith("µs")
 
 
+def test_a_mistake_leaves_the_last_run_and_says_so(page):
+    right = program(page, "before").input_value()
+    program(page, "before").fill(f"{right}\nx = y")
+    verdict = page.locator(".verdict")
+    assert verdict.inner_text() == "Before has a mistake: this is the time of its last run."
+    faint = "(one) => Number(getComputedStyle(one).opacity) < 0.6"
+    assert page.locator(".before .length").evaluate(faint)
+    assert page.locator("canvas").evaluate(faint)
+    assert page.locator("[data-fastest]").count() == 0
+    program(page, "before").fill(right)
+    assert not page.locator("canvas").evaluate(faint)
+    assert verdict.inner_text().startswith("After is 1.")
+
+
+FIXES = {
+    "00": "repeat 7\n  matmul 1024\n  kernel\n  kernel\nitem",
+    "02": "repeat 4\n  matmul 1024\n  upload pinned 4 KiB\n  matmul 1024",
+    "05": "upload pinned 24 MiB\nrepeat 4\n  matmul 1024\n  matmul 1024",
+}
+"""Programs that take the place of Before. The last one is no fix."""
+
+
+def test_a_reader_who_mends_before_is_told(page):
+    for pair, text in FIXES.items():
+        page.get_by_role("button", name=f"{pair} ·").click()
+        assert page.locator("[data-fastest] strong").all_inner_texts() == ["After"]
+        program(page, "before").fill(text)
+        is_fixed = pair != "05"
+        assert ("You found it" in page.locator(".ask").inner_text()) is is_fixed, pair
+        assert ("Before" in page.locator("[data-fastest] strong").all_inner_texts()) is is_fixed
+    page.get_by_role("button", name="02 ·").click()
+    program(page, "before").fill("repeat 4\n  matmul 1024\n  matmul 1024")
+    assert "You found it" not in page.locator(".ask").inner_text()  # It uploads nothing.
+
+
+def test_a_program_that_beats_after_is_called_faster(page):
+    program(page, "before").fill("graph\n  repeat 7\n    kernel")
+    program(page, "after").fill("repeat 7\n  kernel\n  item")
+    assert " times as fast as After: " in page.locator(".verdict").inner_text()
+    assert page.locator("[data-fastest] strong").all_inner_texts() == ["Before"]
+    program(page, "before").fill("repeat 100\n  kernel")
+    program(page, "after").fill("repeat 103\n  kernel")
+    assert page.locator(".verdict").inner_text().startswith("Before is as fast as After: ")
+    assert page.locator("[data-fastest] strong").all_inner_texts() == ["Before", "After"]
+
+
+@pytest.mark.parametrize(
+    ("pair", "line", "hint"), [("00", 2, "host"), ("04", 1, "launch"), ("05", 3, "GPU")]
+)
+def test_a_hint_fits_the_cause(page, pair, line, hint):
+    page.get_by_role("button", name=f"{pair} ·").click()
+    page.get_by_role("button", name=f"Line {line}: ").click()
+    words = page.locator(".ask").inner_text()
+    assert f"Not line {line}." in words and hint in words.partition("Race them")[2]
+
+
+def test_a_pairs_name_counts_its_waits(page):
+    page.get_by_role("button", name="02 · Eight waits").click()
+    assert "8 waits" in page.locator(".before .figures").inner_text()
+
+
 def test_a_race_of_unequal_work_says_so(page):
     program(page, "before").fill("repeat 8\n  matmul 1024\nitem")
     program(page, "after").fill("repeat 8\n  kernel\nitem")
@@ -210,7 +271,11 @@ def test_each_ready_pair_has_a_faster_after(page):
         button.click()
         assert page.get_by_role("button", name="Show it").is_visible()
         verdict = page.locator(".verdict").inner_text()
-        assert verdict.startswith("After is done") and "work" not in verdict
+        assert (
+            verdict.startswith("After is ")
+            and "as fast as Before: " in verdict
+            and "work" not in verdict
+        )
         assert page.locator(".mistake").all_inner_texts() == ["", ""]
 
 

@@ -91,7 +91,7 @@ export class Machine {
     if (engine) start = engine.book(start, duration, this.now);
     this.ends[stream] = start + duration;
     this.starts.push(start);
-    const more = { copyKind: action.copyKind ?? null, launchedBy };
+    const more = { copyKind: action.copyKind ?? null, bytes: action.bytes ?? 0, launchedBy };
     this.note(action.kind, action.name, `stream ${this.laneOf(stream)}`, start, duration, line, more);
   }
 

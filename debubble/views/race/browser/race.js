@@ -11,11 +11,13 @@ import { Sentence } from "./sentence.js";
 import { simulate } from "./simulate.js";
 import { Sender } from "./sender.js";
 import { RACE_STYLE } from "./style.js";
-import { counted, guiltyLines, inShort, inTime, sumUpRun, verdict } from "./sums.js";
+import { counted, guiltyLines, inShort, inTime, sumUpRun } from "./sums.js";
+import { isMended, staleWords, verdict, winners } from "./verdict.js";
 import { putLegend, putWords } from "./words.js";
 
 const NAMES = ["before", "after"];
 const OWN = "Your own race: change a line and see where the GPU idles.";
+const FOUND = "You found it: the bubble is gone.";
 const RACE_MS = 4000;
 const STEPS = 1000;
 const { language: LANGUAGE, palette: PALETTE } = FACTS;
@@ -98,6 +100,7 @@ class Race {
   begin({ texts, pair, complaint }, otherwise) {
     if (texts) {
       NAMES.forEach((_, index) => (this.editors[index].text = texts[index]));
+      this.taken = null;
       this.changed(null, { write: false });
     } else this.take(pair ?? otherwise, { write: false });
     this.say(complaint ? `${complaint} Here is the pair of chapter ${otherwise.chapter}.` : "");
@@ -111,6 +114,7 @@ class Race {
 
   take(pair, { write = true } = {}) {
     NAMES.forEach((name, index) => (this.editors[index].text = pair[name]));
+    this.taken = pair; // what the reader's changes began with
     this.changed(pair, { write });
   }
 
@@ -125,7 +129,7 @@ class Race {
     this.editors.forEach((editor, index) => this.runOne(editor, index, typed));
     this.length = Math.max(1, ...this.sums.map((sums) => sums?.length ?? 0));
     this.moments = changes(this.runs);
-    this.verdict.textContent = verdict(this.sums);
+    this.sayVerdict();
     putLegend(this.legend, this.runs, this.figure);
     this.say("");
     this.askOrTell("");
@@ -146,6 +150,15 @@ class Race {
     editor.showMistake(mistake);
   }
 
+  /** Says who wins. While a program has a mistake, its last run is shown, dimmed, and the headline says so. */
+  sayVerdict() {
+    const broken = NAMES.filter((_, index) => this.editors[index].isBroken && this.sums[index]);
+    this.root.toggleAttribute("data-stale", broken.length > 0);
+    this.verdict.textContent = broken.length ? staleWords(broken) : verdict(this.sums);
+    const first = winners(this.sums);
+    this.editors.forEach((editor, index) => editor.root.toggleAttribute("data-fastest", first[index] && !broken.length));
+  }
+
   // ---- the question
 
   /** The lines of Before that a reader can look for: none in a program of the reader's own. */
@@ -164,14 +177,23 @@ class Race {
   }
 
   askOrTell(verdict) {
-    if (this.asks) this.question.ask(this.editors[0].text, this.guilty);
+    if (this.asks) this.question.ask(this.editors[0].text, this.guilty, this.sums[0].byLine[0]);
+    else if (this.hasMended) this.question.tell(FOUND, this.taken.lesson, this.link);
     else this.question.tell(verdict, this.pair?.lesson ?? OWN, this.link);
     this.editors.forEach((editor, index) => editor.describe(this.sums[index], { withLines: !this.asks }));
   }
 
+  /** True if the reader changed Before alone, and it does After's work in After's time. */
+  get hasMended() {
+    const [before, after] = this.editors;
+    const isOwn = this.taken && before.text !== this.taken.before && after.text === this.taken.after;
+    return Boolean(isOwn && !before.isBroken && isMended(this.sums));
+  }
+
   get link() {
-    const href = this.pages[this.pair?.chapter];
-    return href ? { href, words: `Read chapter ${this.pair.chapter}` } : null;
+    const { chapter } = (this.hasMended ? this.taken : this.pair) ?? {};
+    const href = this.pages[chapter];
+    return href ? { href, words: `Read chapter ${chapter}` } : null;
   }
 
   // ---- time

@@ -20,7 +20,7 @@ export const RACE_STYLE = `
   .top { display: flex; align-items: center; gap: 14px; margin: 12px 0 4px; }
   .play { flex: none; min-width: 7.5em; padding: 6px 16px; font-weight: 650; }
   .play, .play:hover { background: light-dark(#00558a, #7cc3f0); color: light-dark(#fff, #10151a); border-color: transparent; }
-  .verdict { margin: 0; font-size: 1.3em; font-weight: 650; min-height: 1.5em; }
+  .verdict { flex: 1; margin: 0; font-size: 1.3em; font-weight: 650; min-height: 1.5em; }
   .ask { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 10px; min-height: 38px; margin-bottom: 6px; }
   .answers { display: flex; flex-wrap: wrap; gap: 5px; }
   button:disabled { opacity: .6; cursor: default; text-decoration: line-through; }
@@ -29,7 +29,8 @@ export const RACE_STYLE = `
   .head { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 10px; }
   .head strong { font-weight: 650; }
   .length { font-size: 1.45em; font-variant-numeric: tabular-nums; }
-  .after .length { color: var(--good); }
+  [data-fastest] .length { color: var(--good); }
+  &[data-stale] :is(.broken .length, .broken .figures, canvas, .panel) { opacity: .45; }
   .figures { opacity: .85; }
   .box {
     position: relative; overflow: hidden; border: 1px solid var(--edge); border-radius: 7px;

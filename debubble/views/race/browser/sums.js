@@ -1,7 +1,6 @@
 // The figures of a run, in words.
 import { endOf } from "./bubbles.js";
 
-const OTHER_WORK = 0.05; // share of the time in kernels that two programs with the same work may differ by
 // What holds the host, by the kind of its event. It copies the bytes of a pageable upload itself.
 const HOLDS = { sync: "wait", python: "python", h2d_pageable: "wait" };
 const CAUSES = { "waiting for the host": "launch", "waiting for a copy": "copy", other: "other" };
@@ -24,6 +23,7 @@ export function sumUpRun({ events, bubbles }) {
   return {
     length,
     busy: kernels.reduce((sum, { duration }) => sum + duration, 0),
+    uploads: device.filter(({ copyKind }) => copyKind?.startsWith("h2d")).reduce((sum, { bytes }) => sum + bytes, 0),
     idle: device.length ? idle / (to - from) : 1,
     waits: events.filter(({ kind }) => kind === "sync").length,
     launches: events.filter(({ kind }) => kind === "launch" || kind === "graph_launch").length,
@@ -88,23 +88,6 @@ export const counted = (count, one, many = `${one}s`) => `${count.toLocaleString
 /** A run's figures for who can't see them: `sums` is null if there was no run. */
 export function inShort(name, sums) {
   return sums ? `${name}: ${inTime(sums.length)}, GPU idle ${Math.round(100 * sums.idle)} percent` : `${name}: no run`;
-}
-
-/** Says who wins, by how much, and if one of them was given less to compute. */
-export function verdict([before, after]) {
-  if (!before || !after) return "";
-  const most = Math.max(before.busy, after.busy), least = Math.min(before.busy, after.busy);
-  const same = most - least <= OTHER_WORK * most;
-  return winner(before, after) + (same ? "" : ` Their work differs: kernels of ${inTime(before.busy)} and of ${inTime(after.busy)}.`);
-}
-
-function winner(before, after) {
-  const [fast, slow] = before.length < after.length ? [before, after] : [after, before];
-  const times = slow.length / fast.length;
-  if (times < 1.01) return `Both programs take ${inTime(fast.length)}.`;
-  const name = fast === after ? "After" : "Before";
-  const howMuch = times < 10 ? times.toFixed(1) : Math.round(times).toLocaleString("en");
-  return `${name} is done ${howMuch} times as fast: ${inTime(fast.length)} instead of ${inTime(slow.length)}.`;
 }
 
 /** Returns the main cause of a line's idle time: wait, python, launch, copy or other. */
