@@ -266,6 +266,21 @@ def test_each_moment_says_what_host_queue_and_device_do(page):
     assert page.locator("output.moment").inner_text() != before
 
 
+def test_arrows_step_from_change_to_change_and_turn_no_page(page):
+    moment = page.locator("output.moment")
+    page.locator("canvas").click(position={"x": 400, "y": 60})
+    seen = [moment.inner_text()]
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+        seen.append(moment.inner_text())
+    assert len(set(seen)) >= 3
+    page.keyboard.press("ArrowLeft")
+    assert moment.inner_text() == seen[2]
+    page.get_by_role("button", name="Line 4: item").click()
+    page.keyboard.press("ArrowRight")
+    assert page.url.partition("#")[0].endswith("index.html")
+
+
 def test_each_ready_pair_has_a_faster_after(page):
     for button in page.locator(".pairs button").all():
         button.click()

@@ -10,7 +10,9 @@ export function watchKeys() {
       document.getElementById("search")?.focus();
     }
     const side = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
-    const isFree = event.target === document.body || event.target.id === "main";
+    // On the first page arrows belong to the race's marker.
+    const hasRace = document.querySelector("[data-race][data-address]");
+    const isFree = !hasRace && (event.target === document.body || event.target.id === "main");
     if (side && isFree) document.querySelector(`footer [rel=${side}]`)?.click();
   });
 }

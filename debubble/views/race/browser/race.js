@@ -61,6 +61,7 @@ class Race {
     const stage = put(this.root, "div", { class: "stage" });
     this.canvas = put(stage, "canvas", { role: "img" });
     this.figure = new Figure(this.canvas, PALETTE);
+    this.canvas.addEventListener("click", () => this.slider.focus());
     for (const kind of ["pointerdown", "pointermove"]) {
       this.canvas.addEventListener(kind, (event) => event.buttons && this.goTo(this.figure.timeAt(event.offsetX)));
     }
@@ -86,6 +87,10 @@ class Race {
     putButton(box, "›", "On to the next change", () => this.step(1));
     this.slider = put(box, "input", { type: "range", min: "0", max: String(STEPS), "aria-label": "Moment" });
     this.slider.addEventListener("input", () => this.goTo((this.slider.value / STEPS) * this.length));
+    this.slider.addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (by) event.preventDefault(), this.step(by);
+    });
     this.moment = put(box, "output", { class: "moment" });
     if (this.hasAddress) this.sender = new Sender(box, this);
     this.said = put(this.root, "p", { class: "said", role: "status" });
