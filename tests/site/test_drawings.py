@@ -105,6 +105,31 @@ def near(value: object) -> object:
     return pytest.approx(float(value), abs=1e-6)
 
 
+def test_sliders_move_together_and_the_address_holds_them(browser, tmp_path):
+    from scripts.site import chapters
+    from scripts.site.files import write_static
+    from scripts.site.page import write_all
+
+    write_static(tmp_path)
+    write_all([chapters.page_of(chapters.folder_of(ROOT) / "03_gdn.ipynb")], tmp_path)
+    page = browser.new_page()
+    page.goto((tmp_path / "03_gdn.html").as_uri())
+    page.get_by_role("button", name="Open everything").click()
+    figure = page.locator(".live[data-view=drawing]")
+    figure.scroll_into_view_if_needed()
+    page.locator(".live[data-view=drawing].awake").wait_for()
+    size, first, *_ = figure.get_by_role("slider").all()
+    size.press("Home")
+    first.press("End")
+    image = figure.locator("div:not(.still) > img")
+    words = "370 tokens in 3 sequences, chunks of 16: 25 programs"
+    assert image.get_attribute("alt").startswith(words)
+    page.wait_for_function("location.hash.endsWith('=16,200,40,130')")
+    other = browser.new_page()
+    other.goto(page.url)
+    other.locator(f"img[alt^='{words}']").wait_for()
+
+
 def test_each_drawing_with_several_sliders_has_a_script():
     import nbformat
 
