@@ -31,6 +31,7 @@ def write_static(folder: Path) -> None:
     shutil.copytree(HERE.parents[1] / "assets/pictures", folder / "static/pictures")
     (folder / "static/race.js").write_text(race_script())
     (folder / "static/trace.js").write_text(trace.script())
+    (folder / "static/example.js").write_text(trace.example())
     (folder / "static/site.css").write_text((HERE / "style.css").read_text())
 
 

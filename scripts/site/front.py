@@ -26,7 +26,8 @@ RACE = """<div class="race" data-race="00" data-address data-chapters="{chapters
 <p class="js-off">The race needs JavaScript.</p></div>"""
 BEGIN = """<div class="begin">
 
-[Start with chapter 00 (40 minutes)]({chapter}) [Find your waits (2 minutes)]({waits})
+[Start with chapter 00 (40 minutes)]({chapter})
+[Find your waits (2 minutes, once PyTorch is installed)]({waits})
 [Open your trace](docs/open_your_trace.md)
 
 </div>"""

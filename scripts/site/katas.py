@@ -53,11 +53,18 @@ def path_of(kata: Kata) -> str:
     return f"katas/{kata.system}/{kata.name}.html"
 
 
+EDITABLE = "# Yours to edit, from here on."
+SHOWN = "This page only shows it. [Run it](#run-it) says how to work on it."
+SET_UP = """Work on it in a terminal, in the folder of [a checkout of the repository](../..).
+Its README says what `make lab` needs."""
+
+
 def text_of(kata: Kata) -> str:
     parts = [f"# {kata.title}", f"Kata `{kata.name}` of chapter {kata.chapter}: {kata.effort}."]
-    parts += ["## Task", kata.task, "## The function", stub_of(kata), "## Run it"]
-    parts += [f"```sh\ndebubble next {kata.name}    # your copy of it, and its task\n"
-              f"debubble watch {kata.name}   # runs its tests whenever you save\n```",
+    parts += ["## Task", kata.task, "## The function", SHOWN, stub_of(kata), "## Run it", SET_UP]
+    parts += ["```sh\nmake lab   # once: sets up .venv, and opens JupyterLab\n"
+              f".venv/bin/debubble next {kata.name}    # your copy of it, and its task\n"
+              f".venv/bin/debubble watch {kata.name}   # runs its tests whenever you save\n```",
               f"The stub is `{kata.relative(kata.stub_path)}`, its tests are "
               f"`{kata.relative(kata.test_path)}`.", "## Hints"]  # fmt: skip
     for number, hint in enumerate(kata.hints, 1):
@@ -69,10 +76,11 @@ def text_of(kata: Kata) -> str:
 
 
 def stub_of(kata: Kata) -> str:
-    """Returns the stub's code, without the docstring, which has the task."""
+    """Returns the stub's code, without the docstring, which has the task, and without the mark for
+    those who edit it."""
     source = kata.stub_path.read_text()
     first = ast.parse(source).body[0]
     is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     lines = source.splitlines()[first.end_lineno if is_docstring else 0 :]
-    code = "\n".join(lines).strip("\n")
+    code = "\n".join(line for line in lines if line != EDITABLE).strip("\n")
     return f"```python\n{code}\n```"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,7 @@ class Site:
     """The address of the site's folder, with a slash at its end."""
     archive: str = ""
     """The path of the repository's files in one archive, from the site's folder."""
+    archive_bytes: int = 0
 
     @property
     def binder(self) -> str:
@@ -112,6 +113,8 @@ def write_all(pages: Sequence[Page], folder: Path, site: Site | None = None) -> 
     """Writes the HTML of all pages into `folder`, and their search index. Each page gets the list
     of pages, for links to its neighbours."""
     site = site or Site()
+    if site.archive:
+        site = replace(site, archive_bytes=(folder / site.archive).stat().st_size)
     exporter = HTMLExporter(
         template_name="template",
         extra_template_basedirs=[str(HERE)],
@@ -202,4 +205,6 @@ def checkout(words: str, page: Page, site: Site) -> str:
     """Returns a link to the repository, or to the archive of its files if none is known."""
     if site.repository or not site.archive:
         return f'<a href="{site.repository}">{words}</a>' if site.repository else words
-    return f'{words} (<a href="{page.to_root}{site.archive}">download it as an archive</a>)'
+    link = f'<a href="{page.to_root}{site.archive}">download it as an archive</a>'
+    unpack = f"unzip {os.path.basename(site.archive)}; cd debubble"
+    return f"{words} ({link} of {site.archive_bytes / 1e6:.0f} MB: <code>{unpack}</code>)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from pathlib import Path
 
 from debubble.views.dropped.facts import module
@@ -10,6 +11,7 @@ from debubble.views.javascript import one_module
 from debubble.views.timeline import widget
 
 HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "docs/examples/loader.trace.json.gz"
 
 
 def script() -> str:
@@ -22,3 +24,10 @@ def script() -> str:
         f"(() => {{\nconst TIMELINE = (() => {{\n{view}\nreturn WIDGET;\n}})();\n"
         f"const WORKER = {worker};\n{own}\n}})();\n"
     )
+
+
+def example() -> str:
+    """Returns a script that hands the page the trace of the guides, as a page from a file can't
+    read another file."""
+    text = b64encode(EXAMPLE.read_bytes()).decode()
+    return f"debubbleExample({json.dumps(EXAMPLE.name)}, {json.dumps(text)});\n"

@@ -157,6 +157,10 @@ def test_the_search_finds_sections_without_a_request(opened):
     page.keyboard.press("/")
     page.keyboard.type("xyzzy")
     page.get_by_text("Nothing has all these words.").wait_for()
+    page.locator("#search").fill("xyzzy pageable memory")
+    page.get_by_text("These sections have most of them:").wait_for()
+    near = page.locator("#search-results li").all_inner_texts()
+    assert near and all("pageable" in words.lower() for words in near)
 
 
 def test_the_theme_is_the_readers_and_stays(opened):
@@ -207,6 +211,9 @@ def test_a_reader_who_has_only_the_site_gets_the_repositorys_files(tmp_path):
     link = 'a checkout of the repository (<a href="{}static/debubble.zip">'
     assert link.format("../") in (tmp_path / "docs/find_your_waits.html").read_text()
     assert link.format("") in (tmp_path / "index.html").read_text()
+    size = (tmp_path / "static/debubble.zip").stat().st_size / 1e6
+    unpack = f"</a> of {size:.0f} MB: <code>unzip debubble.zip; cd debubble</code>)"
+    assert unpack in (tmp_path / "docs/find_your_waits.html").read_text()
     names = set(ZipFile(tmp_path / "static/debubble.zip").namelist())
     assert {"debubble/pyproject.toml", "debubble/Makefile"} <= names
 
@@ -380,6 +387,8 @@ def test_each_page_of_a_kata_shows_its_function(site):
     for kata in Catalogue(ROOT).katas:
         words = (site / f"katas/{kata.system}/{kata.name}.html").read_text()
         assert re.search(r'<span class="k">(def|class)</span>', words), kata.name
+        assert "Yours to edit" not in words, kata.name
+        assert f'<a href="{REPOSITORY}">a checkout of the repository</a>' in words, kata.name
 
 
 def test_the_glossary_reads_on_a_narrow_screen(opened):

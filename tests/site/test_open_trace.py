@@ -235,6 +235,20 @@ def test_a_dropped_trace_is_shown(page):
     assert NOTES["stacks"] in page.locator(".trace ul").last.inner_text()
 
 
+def test_the_example_is_shown_and_going_back_names_no_file(page):
+    page.get_by_role("button", name="Try an example").click()
+    page.locator(".trace canvas").first.wait_for()
+    words = page.locator(".trace > [role=status]").inner_text()
+    assert words.startswith("loader.trace.json.gz") and "idle for 97.4% of 27.75 ms" in words
+    drop(page, ROOT / "docs/examples/loader.trace.json.gz")
+    page.get_by_role("link", name="debubble", exact=True).click()
+    page.wait_for_url("**/index.html")
+    page.go_back()
+    chooser = page.locator("[data-trace] input[type=file]")
+    has_report = page.locator(".trace canvas").count() > 0
+    assert bool(chooser.input_value()) is has_report
+
+
 def test_a_file_that_is_no_trace_is_one_sentence(page, tmp_path):
     path = tmp_path / "notes.json"
     path.write_text("[1, 2]")

@@ -157,6 +157,8 @@ def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
     page = opened(CHAPTER)
     hidden = page.get_by_text("One a layer.")
     assert hidden.is_hidden()
+    goes_on = page.get_by_text("The chapter goes on below this question").first
+    assert goes_on.is_visible()
     assert page.get_by_role("heading", name="The end").is_hidden()
     field = page.get_by_label("My answer").first
     assert field.input_value() == ""
@@ -169,6 +171,7 @@ def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
     field.fill("1000 to 1,100")
     page.keyboard.press("Enter")
     assert hidden.is_visible()
+    assert goes_on.is_hidden()
     assert page.get_by_text("You said 1000 to 1,100. It is within your range.").is_visible()
     assert page.get_by_role("heading", name="The end").is_hidden(), "another question is open"
     page.get_by_label("y < 3").check()

@@ -6,18 +6,35 @@ const MOST_PLACES = 20;
 const root = document.querySelector("[data-trace]");
 root.replaceChildren();
 const label = add(root, "label", { class: "drop" }, "Drop a trace here, or choose a file: ");
-const chooser = add(label, "input", { type: "file", accept: ".json,.gz" });
+const chooser = add(label, "input", { type: "file", accept: ".json,.gz", autocomplete: "off" });
+const example = add(root, "p", {});
+const tryIt = add(example, "button", { type: "button" }, "Try an example");
+example.append(" Six steps of a loop that a DataLoader feeds, recorded on an H100.");
 const status = add(root, "p", { role: "status" });
 const shown = add(root, "div", {});
 const source = URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" }));
 let worker = null, remove = null;
 
+tryIt.addEventListener("click", async () => open(await loadExample()));
+// The same file can be chosen again, and a page that the browser goes back to names no file without its report.
+chooser.addEventListener("click", () => (chooser.value = ""));
+addEventListener("pageshow", () => worker || (chooser.value = ""));
 chooser.addEventListener("change", () => chooser.files[0] && open(chooser.files[0]));
 for (const name of ["dragenter", "dragover", "dragleave", "drop"]) {
   addEventListener(name, (event) => {
     event.preventDefault();
     label.classList.toggle("over", name === "dragenter" || name === "dragover");
     if (name === "drop" && event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
+  });
+}
+
+/** Loads the example by a script element: a page from a file can't fetch. */
+function loadExample() {
+  return new Promise((done) => {
+    window.debubbleExample = (name, text) => {
+      done(new File([Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))], name));
+    };
+    add(document.head, "script", { src: `${document.body.dataset.root ?? ""}static/example.js` });
   });
 }
 

@@ -15,7 +15,8 @@ export function watchSearch() {
     sections ??= await loadIndex();
     const query = field.value.slice(0, 100);
     const found = query.trim() ? rank(sections, query) : [];
-    showFound(results, found.slice(0, MOST_FOUND), query);
+    const near = found.length ? [] : rankNear(sections, query);
+    showFound(results, (found.length ? found : near).slice(0, MOST_FOUND), query, near.length > 0);
     status.textContent = query.trim() ? `${found.length} sections found.` : "";
   };
   field.addEventListener("focus", () => loadIndex(), { once: true });
@@ -53,14 +54,26 @@ function sectionsOf([path, title, sections]) {
 
 /** Sections that have all words, those with a word in heading or title first. */
 export function rank(sections, query) {
-  const words = query.toLowerCase().match(/[\p{L}\p{N}_#]+/gu) ?? [];
-  if (!words.length) return [];
-  const found = [];
-  for (const section of sections) {
+  const words = wordsOf(query);
+  return words.length ? ranked(sections, words).filter(({ has }) => has === words.length).map(({ section }) => section) : [];
+}
+
+/** Sections that have the most words of a query that none has wholly. */
+export function rankNear(sections, query) {
+  const all = ranked(sections, wordsOf(query));
+  const most = Math.max(0, ...all.map(({ has }) => has));
+  return all.filter(({ has }) => has === most).map(({ section }) => section);
+}
+
+const wordsOf = (query) => query.toLowerCase().match(/[\p{L}\p{N}_#]+/gu) ?? [];
+
+/** The sections with a word of `words`, the best first: {section, score, has}, `has` words of them. */
+function ranked(sections, words) {
+  const found = sections.map((section) => {
     const scores = words.map((word) => scoreOf(section.low, word));
-    if (scores.every(Boolean)) found.push([scores.reduce((sum, each) => sum + each, 0), section]);
-  }
-  return found.sort(([a], [b]) => b - a).map(([, section]) => section);
+    return { section, score: scores.reduce((sum, each) => sum + each, 0), has: scores.filter(Boolean).length };
+  });
+  return found.filter(({ has }) => has).sort((a, b) => b.score - a.score);
 }
 
 function scoreOf({ title, heading, text }, word) {
@@ -69,10 +82,11 @@ function scoreOf({ title, heading, text }, word) {
   return 6 * begins(heading) + 3 * begins(title) + times;
 }
 
-function showFound(results, found, query) {
+function showFound(results, found, query, isNear) {
   results.replaceChildren();
   results.hidden = !query.trim();
   if (!found.length) return void add(results, "p", {}, "Nothing has all these words.");
+  if (isNear) add(results, "p", {}, "Nothing has all these words. These sections have most of them:");
   const list = add(results, "ul", {});
   for (const { path, title, id, heading, text, low } of found) {
     const link = add(add(list, "li", {}), "a", { href: `${ROOT}${path}${id ? `#${id}` : ""}` });
@@ -82,7 +96,7 @@ function showFound(results, found, query) {
 }
 
 function excerpt(text, low, query) {
-  const [word] = query.toLowerCase().trim().split(/\s+/);
+  const words = wordsOf(query), word = words.find((each) => low.includes(each)) ?? words[0];
   const at = Math.max(low.indexOf(word), 0);
   const from = Math.max(at - AROUND, 0);
   return `${from ? "…" : ""}${text.slice(from, at + AROUND)}…`;
