@@ -99,6 +99,14 @@ def test_the_answer_can_be_had_without_a_guess(page):
     )
 
 
+def test_no_line_to_blame_and_idle_time_are_no_contradiction(page):
+    page.get_by_role("button", name="Show it").click()
+    words = page.locator(".after .worst")
+    assert words.inner_text().endswith("5 µs or more: its idle time is short gaps.")
+    program(page, "after").fill("kernel")
+    assert words.inner_text().endswith("5 µs or more.")
+
+
 def test_the_race_rests_where_the_host_waits_once_the_reader_knows(page):
     race(page)
     assert "idles: nothing is queued" in page.locator(".panels").first.inner_text()
@@ -193,6 +201,19 @@ FIXES = {
     "05": "upload pinned 24 MiB\nrepeat 4\n  matmul 1024\n  matmul 1024",
 }
 """Programs that take the place of Before. The last one is no fix."""
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("loss.item()", "did you mean item?"),
+        ("torch.cuda.synchronize()", "did you mean synchronize?"),
+        ("x = y", "open the table of words below the picture."),
+    ],
+)
+def test_a_line_of_python_is_told_the_word(page, line, hint):
+    program(page, "before").fill(f"kernel\n{line}")
+    assert page.locator(".before .mistake").inner_text().endswith(hint)
 
 
 def test_a_reader_who_mends_before_is_told(page):

@@ -494,6 +494,7 @@ def test_the_number_of_a_pull_request_is_no_heading():
 
 
 def files_of(page: Path) -> list[Path]:
-    """Returns the paths of a page and of the files that it loads."""
-    loaded = re.findall(r'(?:src|href)="([^":]*static/[^"]*)"', page.read_text())
+    """Returns the paths of a page and of the files that it loads: not those that it links to."""
+    loads = r'<(?:script|link|img)\b[^>]*?\s(?:src|href)="([^":]*static/[^"]*)"'
+    loaded = re.findall(loads, page.read_text())
     return [page, *(page.parent / name for name in loaded)]

@@ -40,12 +40,19 @@ function place(words, line, open, language) {
 function read(words, line, language) {
   const [word, ...rest] = words.split(/\s+/);
   if (!Object.hasOwn(language.words, word)) {
-    const near = nearest(word, Object.keys(language.words));
-    const hint = near ? `did you mean ${near}?` : "its words are in the table below.";
+    const known = Object.keys(language.words);
+    const near = nearest(word, known) ?? spelled(words, known);
+    const hint = near ? `did you mean ${near}?` : "open the table of words below the picture.";
     throw new Sentence(line, `${quoted(word)} is no word of this language: ${hint}`);
   }
   const { takes, block } = language.words[word];
   return { word, values: readValues(takes, rest, line, word, language), line, isBlock: Boolean(block), body: [] };
+}
+
+/** Returns the word of the language that a line of Python such as `loss.item()` has in it, or undefined. */
+function spelled(words, known) {
+  const parts = words.slice(0, 200).match(/[a-z]+/gi) ?? [];
+  return known.findLast((word) => parts.includes(word));
 }
 
 function checkGraph({ inside, word, values, line }, language) {

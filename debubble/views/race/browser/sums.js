@@ -96,9 +96,9 @@ export function mainCause({ causes }) {
 }
 
 /** Names the line that keeps the GPU idle for the longest time, and says why. */
-export function worstLine({ byLine }, text) {
+export function worstLine({ byLine, idle }, text) {
   const worst = byLine[0];
-  if (!worst || worst.total < LEAST) return `No line keeps the GPU idle for ${LEAST} µs or more.`;
+  if (!worst || worst.total < LEAST) return `No line keeps the GPU idle for ${LEAST} µs or more${idle >= 0.01 ? ": its idle time is short gaps" : ""}.`;
   const words = codeOf(worst.line, text);
   return { words, line: worst.line, rest: ` keeps the GPU idle for ${inTime(worst.total)}${WHY[mainCause(worst)]}` };
 }
