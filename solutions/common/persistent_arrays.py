@@ -40,14 +40,14 @@ class PersistentArrays:
         caller may change at once, and at most as many as the array has; and the number that fills
         the rest, in every step. None leaves the rest undefined, for arrays whose rest is not read.
         """
-        end = 0
+        packed, end = self._packed, 0
         for name, place in self.places.items():
             values, padding = step[name]
-            array = self._packed[place]
+            array = packed[place]
             array[: len(values)] = values
             end = place.start + len(values)
             if padding is not None:
                 array[len(values) :] = padding
                 end = place.stop
         # Numbers after `end` are not read.
-        self._ring.upload(torch.from_numpy(self._packed[:end]), self.numbers[:end])
+        self._ring.upload(torch.from_numpy(packed[:end]), self.numbers[:end])
