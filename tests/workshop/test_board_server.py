@@ -114,6 +114,10 @@ def test_a_browser_shows_a_hostile_name_as_text_and_no_answer_by_itself(tmp_path
         page.goto(f"http://127.0.0.1:{port[0]}/#teacher={TOKEN}")
         page.wait_for_selector("#predictions summary")
         assert not page.get_by_text("9 waits. They add up.").is_visible()
+        predicted = page.locator("#predictions progress")
+        assert predicted.count() == 1 and not predicted.is_visible()
+        page.get_by_text("What they predicted").click()
+        assert predicted.is_visible()
         page.get_by_role("button", name="Reveal to all").click()
         page.get_by_text("Revealed: 9 waits. They add up.").wait_for()
         assert board.revealed == {key_of("02", QUESTION): "9 waits. They add up."}

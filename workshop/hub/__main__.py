@@ -211,7 +211,8 @@ def welcome(ours: Settings, names: list[str], new: dict[str, str]) -> str:
     memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1e6
     kind = {"v1": "by cgroups", "v2": "by cgroups", "": "for each process: no cgroups here"}
     lines = [
-        f"{len(names)} learners can log in at {address}, and {TEACHER!r} as the teacher.",
+        f"{len(names)} learners can log in at {address}, and {TEACHER!r} as the teacher, once "
+        "JupyterHub says that it is running.",
         f"The board: {address}/services/board/",
         f"Each may take {ours.memory_gb:g} GB {kind[Cgroups().kind]}; "
         f"this host has {memory:.0f} GB, enough for about {int(memory / LEARNER_GB)} on sim.",
@@ -233,10 +234,11 @@ def welcome(ours: Settings, names: list[str], new: dict[str, str]) -> str:
 def reach(ours: Settings) -> str:
     """Returns one sentence on the address on which the hub listens, and so who can reach it."""
     if ours.address in LOCAL:
+        on_laptop = ours.port if ours.port >= 1024 else 8000  # Below, only root may listen.
         return (
-            f"It listens on {ours.address} port {ours.port} alone: learners reach it by "
-            f"`ssh -L {ours.port}:{ours.address}:{ours.port} HOST`, or start it by "
-            "`sudo make hub HUB_ADDRESS=0.0.0.0`."
+            f"It listens on {ours.address} port {ours.port} alone: learners reach it at "
+            f"http://127.0.0.1:{on_laptop} after `ssh -L {on_laptop}:{ours.address}:{ours.port} "
+            'HOST`. "How learners reach a hub" in docs/workshop.md has other ways.'
         )
     return f"It listens on {ours.address} port {ours.port}."
 

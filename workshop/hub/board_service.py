@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
 from tornado import web
@@ -61,4 +62,5 @@ async def serve(ours: Settings) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(settings()))
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends the hub, and with it the board.
+        asyncio.run(serve(settings()))

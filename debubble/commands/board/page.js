@@ -64,16 +64,22 @@ function histogram(prediction, teaches, learners) {
   const caption = element("figcaption", `${prediction.chapter} ${prediction.question}`);
   figure.append(caption, element("div", `${prediction.count} of ${learners} learners have predicted.`));
   const most = Math.max(1, ...prediction.said.map(([, count]) => count));
+  const said = element("div");
   for (const [words, count] of prediction.said) {
     const bar = element("label", "", "bar");
     const drawn = document.createElement("progress");
     drawn.max = most;
     drawn.value = count;
     bar.append(element("span", words), drawn, element("span", String(count)));
-    figure.append(bar);
+    said.append(bar);
   }
+  if (prediction.revealed) figure.append(said);
+  else if (teaches) figure.append(folded("What they predicted", said, prediction.key));
   if (prediction.revealed) figure.append(element("p", `Revealed: ${prediction.answer || "see above"}`, "solved"));
-  else if (prediction.known) figure.append(folded("The chapter's answer", prediction.known));
+  else if (prediction.known) {
+    const known = element("p", prediction.known);
+    figure.append(folded("The chapter's answer", known, `${prediction.key}, answer`));
+  }
   if (teaches) {
     const button = element("button", prediction.revealed ? "Hide the answer" : "Reveal to all");
     button.addEventListener("click", () => {
@@ -86,10 +92,14 @@ function histogram(prediction, teaches, learners) {
   return figure;
 }
 
-/** Text that opens on a click: the teacher's page may be on the projector. */
-function folded(heading, text) {
+const opened = new Set();
+
+/** A part that opens on a click, since the teacher's page may be on the projector. */
+function folded(heading, part, key) {
   const made = document.createElement("details");
-  made.append(element("summary", heading), element("p", text));
+  made.open = opened.has(key);
+  made.addEventListener("toggle", () => (made.open ? opened.add(key) : opened.delete(key)));
+  made.append(element("summary", heading), part);
   return made;
 }
 
