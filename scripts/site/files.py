@@ -48,11 +48,15 @@ def write_archive(folder: Path, root: Path) -> str:
 def script() -> str:
     """Returns the script that all pages share, with the live views in it. It is a classic script: a
     browser that opens a page from a file refuses to load modules."""
+    own = one_module(HERE / "browser/site.js")
+    return f"(() => {{\n{live_parts()}\n{own}\n}})();\n"
+
+
+def live_parts() -> str:
+    """Returns the tables of live views and of drawings that `browser/views.js` needs."""
     widgets = ",\n".join(f"{name}: {as_value(source)}" for name, source in WIDGETS.items())
     drawings = ",\n".join(f"{path.stem}: {as_value(one_module(path))}" for path in scripts())
-    tables = f"const WIDGETS = {{\n{widgets}\n}};\nconst DRAWINGS = {{\n{drawings}\n}};"
-    own = one_module(HERE / "browser/site.js")
-    return f"(() => {{\n{tables}\n{own}\n}})();\n"
+    return f"const WIDGETS = {{\n{widgets}\n}};\nconst DRAWINGS = {{\n{drawings}\n}};"
 
 
 def scripts() -> list[Path]:

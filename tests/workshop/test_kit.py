@@ -166,6 +166,9 @@ def test_each_slides_picture_is_drawn_in_both_themes(tmp_path, theme):
             if page.locator("section.now .live").count():
                 page.wait_for_selector("section.now .live[data-ready]")
                 drawn += page.locator("section.now .stage :is(canvas, img)").first.is_visible()
+                for slider in page.locator("section.now .stage input[type=range]").all():
+                    slider.fill(slider.get_attribute("max"))
+                    slider.blur()
             for _ in page.locator("section.now .step").all():
                 assert not page.locator("section.now .answer").is_visible()
                 page.keyboard.press("ArrowRight")

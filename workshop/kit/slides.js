@@ -42,7 +42,7 @@ async function wake(figure) {
   const stage = document.createElement("div");
   stage.className = "stage";
   figure.append(stage);
-  VIEWS[view](stage, found);
+  VIEWS[view](stage, found, () => {}); // The address of slides holds no settings.
   requestAnimationFrame(() => {
     fit(stage);
     figure.dataset.ready = "";

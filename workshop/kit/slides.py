@@ -15,7 +15,7 @@ import mistune
 
 from debubble.commands.board.questions import cells_of
 from debubble.views.javascript import one_module
-from scripts.site.files import WIDGETS, as_value
+from scripts.site.files import live_parts
 
 from .deck import Lines, Slide, TakeHome, Title, deck
 from .pictures import Picture
@@ -39,8 +39,7 @@ def slides(chapter: Path) -> str:
 
 def script() -> str:
     """Returns the slides' script, with the browser's parts of the live views in it."""
-    widgets = ",\n".join(f"{name}: {as_value(source)}" for name, source in WIDGETS.items())
-    return f"const WIDGETS = {{\n{widgets}\n}};\n{one_module(HERE / 'slides.js')}"
+    return f"{live_parts()}\n{one_module(HERE / 'slides.js')}"
 
 
 @singledispatch
