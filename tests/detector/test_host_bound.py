@@ -89,7 +89,7 @@ def test_there_are_twenty_of_each():
 def test_a_launch_that_waits_for_room_in_the_queue_is_named(accelerator, launches, waits):
     x = torch.zeros(8, device=accelerator.device)
     with debubble.record(also=["host"]) as timeline:
-        accelerator.sleep(30.0)
+        accelerator.sleep(1000.0)
         for _ in range(launches):
             x.add_(1)
     found = find_host_bound(timeline, frozenset({"host"}), None)
