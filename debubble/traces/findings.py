@@ -21,9 +21,9 @@ GAP = "between two kernels"
 UNSEEN = "not known: graphs without their kernels"
 OTHER = "no reason in the trace"
 HOST_CAUSES = tuple(f"the host: {what}" for what in DOING)
-MOST_US = 100.0
-"""The longest time in which a stream sees that another stream is done: it takes microseconds. A
-longer gap in which no stream works has another reason."""
+LONGEST_HANDOVER = 100.0
+"""The most microseconds between the end of one stream's work and the start of work on another that
+waited for it. It takes few; after a longer gap the work had another reason to be late."""
 CAUSES = (AFTER_WAIT, *HOST_CAUSES, COPY, STREAM, GAP, OTHER, UNSEEN)
 """The causes of idle time. "The host" is what the host did instead of launching the next kernel, if
 it had not waited for the device before."""
@@ -117,7 +117,7 @@ def parts_of(
     elif bubble.cause == "waiting for a kernel":
         yield Part(start, end, GAP, None, None)
     elif bubble.cause == "other":
-        crossed = end - start <= MOST_US and ends.before(start) != bubble.next_event.lane
+        crossed = end - start <= LONGEST_HANDOVER and ends.before(start) != bubble.next_event.lane
         yield Part(start, end, STREAM if crossed else OTHER, bubble.source, operator)
     elif launch is None:
         yield Part(start, end, HOST_CAUSES[OUTSIDE], bubble.source, operator)

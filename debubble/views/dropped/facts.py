@@ -37,7 +37,7 @@ def facts() -> dict[str, object]:
             "host": findings.HOST_CAUSES,
             "copy": findings.COPY,
             "stream": findings.STREAM,
-            "most_of_stream": findings.MOST_US,
+            "longest_handover": findings.LONGEST_HANDOVER,
             "gap": findings.GAP,
             "other": findings.OTHER,
             "unseen": findings.UNSEEN,

@@ -37,7 +37,7 @@ function* partsOf(bubble, trace, host, lost, laneBefore) {
   if (cause === "waiting for a copy") yield { ...part, cause: COPY_CAUSE, operator: held?.name ?? null };
   else if (cause === "waiting for a kernel") yield { ...part, line: null, cause: GAP, operator: null };
   else if (cause === "other") {
-    const crossed = end - start <= FACTS.causes.most_of_stream && laneBefore(start) !== bubble.next.lane;
+    const crossed = end - start <= FACTS.causes.longest_handover && laneBefore(start) !== bubble.next.lane;
     yield { ...part, cause: crossed ? STREAM : OTHER, operator };
   }
   else if (!launch) yield { ...part, cause: OF_HOST[OUTSIDE], operator };

@@ -1,8 +1,7 @@
 // A program's text, with a number for each line, its bubbles, and a light for the line that runs.
+import { mainCause } from "./causes.js";
 import { put } from "./nodes.js";
-import { counted, inTime, mainCause, worstLine } from "./sums.js";
-
-const BADGES = { wait: ": a wait", python: ": Python", launch: ": late launches", copy: ": a copy", other: "" };
+import { counted, inTime, worstLine } from "./sums.js";
 
 export class Editor {
   constructor(parent, name, onInput) {
@@ -93,6 +92,6 @@ function rowOf(number, idle) {
   put(row, "span", { class: "number" }, String(number));
   if (!idle || idle.total <= 1) return row;
   const badge = put(row, "span", { class: "idle" }, `idle ${inTime(idle.total)}`);
-  put(badge, "span", { class: "why" }, BADGES[mainCause(idle)]);
+  put(badge, "span", { class: "why" }, mainCause(idle).badge);
   return row;
 }

@@ -1,15 +1,7 @@
 // Asks for the line that makes the bubbles, and says nothing of it before the reader has looked.
+import { mainCause } from "./causes.js";
 import { put, putButton } from "./nodes.js";
-import { codeOf, mainCause } from "./sums.js";
-
-/** What to look at after a wrong guess, by the cause of the idle time. */
-const HINTS = {
-  wait: "what does the host do before each gap?",
-  python: "what does the host do before each gap?",
-  launch: "which takes longer, a kernel or its launch?",
-  copy: "what else does the GPU do while it computes nothing?",
-  other: "what comes before each gap?",
-};
+import { codeOf } from "./sums.js";
 
 export class Question {
   /** `onTold` is called once the reader has found the line, or asks for it. */
@@ -24,7 +16,7 @@ export class Question {
    * first of them. */
   ask(text, guilty, worst) {
     this.guilty = guilty;
-    this.hint = HINTS[mainCause(worst)];
+    this.hint = mainCause(worst).hint;
     this.words.textContent = "Which line of Before keeps the GPU idle for the longest time?";
     this.answers.replaceChildren();
     text.split("\n").forEach((_, index) => this.putAnswer(index + 1, codeOf(index + 1, text)));
@@ -42,10 +34,10 @@ export class Question {
     this.words.textContent = `Not line ${line}. Race them: ${this.hint}`;
   }
 
-  /** Shows the lesson instead of the question. `link` is {href, words} of a page that goes on, or null. */
-  tell(verdict, lesson, link) {
+  /** Shows the lesson instead of the question, after what is said of the answer. `link` is {href, words} of a page that goes on, or null. */
+  tell(said, lesson, link) {
     this.answers.replaceChildren();
-    this.words.textContent = `${verdict} ${lesson} `.trimStart();
+    this.words.textContent = `${said} ${lesson} `.trimStart();
     if (link) put(this.answers, "a", { href: link.href }, link.words);
   }
 }

@@ -55,7 +55,7 @@ class Race {
     this.playButton = putButton(top, "Race", null, () => (this.frame ? this.rest() : this.play()));
     this.playButton.classList.add("play");
     this.verdict = put(top, "p", { class: "verdict", role: "status" });
-    this.question = new Question(this.root, (verdict) => this.tell(verdict));
+    this.question = new Question(this.root, (said) => this.tell(said));
     const sides = put(this.root, "div", { class: "sides" });
     this.editors = NAMES.map((name) => new Editor(sides, name, () => this.changed(null, { typed: true })));
     const stage = put(this.root, "div", { class: "stage" });
@@ -175,16 +175,16 @@ class Race {
     return this.guilty.length > 0 && !this.told.has(this.pair);
   }
 
-  tell(verdict) {
+  tell(said) {
     this.told.add(this.pair);
-    this.askOrTell(verdict);
+    this.askOrTell(said);
     this.rest();
   }
 
-  askOrTell(verdict) {
+  askOrTell(said) {
     if (this.asks) this.question.ask(this.editors[0].text, this.guilty, this.sums[0].byLine[0]);
     else if (this.hasMended) this.question.tell(FOUND, this.taken.lesson, this.link);
-    else this.question.tell(verdict, this.pair?.lesson ?? OWN, this.link);
+    else this.question.tell(said, this.pair?.lesson ?? OWN, this.link);
     this.editors.forEach((editor, index) => editor.describe(this.sums[index], { withLines: !this.asks }));
   }
 

@@ -1,16 +1,10 @@
 // The figures of a run, in words.
 import { endOf } from "./bubbles.js";
+import { mainCause } from "./causes.js";
 
 // What holds the host, by the kind of its event. It copies the bytes of a pageable upload itself.
 const HOLDS = { sync: "wait", python: "python", h2d_pageable: "wait" };
-const CAUSES = { "waiting for the host": "launch", "waiting for a copy": "copy", other: "other" };
-const WHY = {
-  wait: ": the host waits there, so its next launches come late.",
-  python: ": the host runs Python there, so its next launches come late.",
-  launch: ": the host needs longer to launch it than the GPU needs for the work before.",
-  copy: ": the GPU waits for that copy.",
-  other: ".",
-};
+const CAUSE_OF = { "waiting for the host": "launch", "waiting for a copy": "copy", other: "other" };
 const LEAST = 5; // microseconds of idle time that are worth a sentence
 
 /** The run's length, its idle share, its waits, and its bubbles by line, the longest first. */
@@ -46,7 +40,7 @@ function idleByLine(events, bubbles) {
     if (cause === "waiting for a kernel") continue;
     const isLate = cause === "waiting for the host";
     const rest = isLate ? charge(holds, events[next.launchedBy], end - start, add) : end - start;
-    if (rest > 0) add(isLate ? next.line : line, CAUSES[cause], rest);
+    if (rest > 0) add(isLate ? next.line : line, CAUSE_OF[cause], rest);
   }
   return [...found.values()].sort((a, b) => b.total - a.total);
 }
@@ -90,17 +84,12 @@ export function inShort(name, sums) {
   return sums ? `${name}: ${inTime(sums.length)}, GPU idle ${Math.round(100 * sums.idle)} percent` : `${name}: no run`;
 }
 
-/** Returns the main cause of a line's idle time: wait, python, launch, copy or other. */
-export function mainCause({ causes }) {
-  return Object.entries(causes).sort(([, a], [, b]) => b - a)[0][0];
-}
-
 /** Names the line that keeps the GPU idle for the longest time, and says why. */
 export function worstLine({ byLine, idle }, text) {
   const worst = byLine[0];
   if (!worst || worst.total < LEAST) return `No line keeps the GPU idle for ${LEAST} µs or more${idle >= 0.01 ? ": its idle time is short gaps" : ""}.`;
   const words = codeOf(worst.line, text);
-  return { words, line: worst.line, rest: ` keeps the GPU idle for ${inTime(worst.total)}${WHY[mainCause(worst)]}` };
+  return { words, line: worst.line, rest: ` keeps the GPU idle for ${inTime(worst.total)}${mainCause(worst).why}` };
 }
 
 /** Returns the lines that keep the GPU idle for at least half as long as the worst one does. */
