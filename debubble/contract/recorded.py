@@ -25,7 +25,7 @@ def checked_also(also: Iterable[str]) -> frozenset[Also]:
     return cast("frozenset[Also]", frozenset(words))
 
 
-def checked(host: str | None) -> HostTimes | None:
+def checked_host(host: str | None) -> HostTimes | None:
     """Returns `host`. Raises ValueError if it is neither None nor one of the two ways."""
     if host is not None and host not in get_args(HostTimes):
         raise ValueError(f"host is {host!r}, and is either modelled or measured")
@@ -35,4 +35,4 @@ def checked(host: str | None) -> HostTimes | None:
 def host_times() -> HostTimes:
     """Returns the way that DEBUBBLE_HOST names, by default "modelled". Raises ValueError for
     another value."""
-    return checked(os.environ.get(VARIABLE) or "modelled") or "modelled"
+    return checked_host(os.environ.get(VARIABLE) or "modelled") or "modelled"

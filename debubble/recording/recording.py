@@ -8,7 +8,7 @@ from threading import Lock
 
 from ..accelerator import Accelerator, current
 from ..contract.python.warned_at import at_the_users_line
-from ..contract.recorded import Also, HostTimes, checked, checked_also
+from ..contract.recorded import Also, HostTimes, checked_also, checked_host
 from ..contract.steps import noting_steps
 from ..timeline import Timeline
 from ..timeline.event import Step
@@ -38,7 +38,7 @@ def record(
     Raises ValueError for another value of `host` or `also`, and RuntimeError inside another
     recording, because a recording sees the whole process.
     """
-    accelerator, host, asked = accelerator or current(), checked(host), checked_also(also)
+    accelerator, host, asked = accelerator or current(), checked_host(host), checked_also(also)
     if "host" in asked:
         host = host or "measured"
     timeline = Timeline(
