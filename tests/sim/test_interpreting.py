@@ -56,25 +56,29 @@ def prepared(monkeypatch):
     return functions
 
 
-@triton.jit
-def sums_kernel(x):
-    values = double(tl.zeros([4], tl.float32) + tl.load(x))
-    tl.store(x, tl.sum(values, 0) + tl.max(values, 0))
-
-
-def test_the_language_is_prepared_once_in_each_launch(accelerator, prepared):
-    """Triton's own functions see another module of the language than kernels do: the first that is
-    called prepares it for all."""
+def test_a_function_is_prepared_once_in_each_launch(accelerator, prepared):
     x = torch.ones(3, device=accelerator.device)
     for _ in range(2):
         launch(doubles_kernel, (3,), x, times=4)
     assert x.tolist() == [256.0] * 3
-    assert prepared == ["doubles_kernel"] * 2
-    prepared.clear()
-    for _ in range(2):
-        launch(sums_kernel, (1,), x)
-    assert x.tolist() == [25600.0, 256.0, 256.0]
-    assert prepared == ["sums_kernel", "zeros"] * 2
+    assert prepared == ["doubles_kernel", "double"] * 2
+
+
+def test_a_function_of_the_language_is_replaced_once_in_each_launch(accelerator, monkeypatch):
+    from triton.runtime.interpreter import _LangPatchScope as Scope
+
+    replace, replaced = Scope.set_attr, []
+
+    def noted(scope, owner, name, value):
+        replaced.append((owner, name))
+        replace(scope, owner, name, value)
+
+    monkeypatch.setattr(Scope, "set_attr", noted)
+    x, load = torch.ones(1, device=accelerator.device), tl.load
+    for launches in (1, 2):
+        launch(doubles_kernel, (1,), x, times=4)
+        assert replaced.count((tl, "load")) == launches
+        assert tl.load is load
 
 
 def interrupt():
@@ -128,7 +132,7 @@ def test_a_kernel_interrupted_twice_leaves_no_state(accelerator, prepared, how):
         prepared.clear()
         y = torch.ones(1, device=accelerator.device)
         launch(doubles_kernel, (1,), y, times=2)
-        assert (y.tolist(), prepared) == ([4.0], ["doubles_kernel"]), line
+        assert (y.tolist(), prepared) == ([4.0], ["doubles_kernel", "double"]), line
     assert len(lines.first) > 20
 
 

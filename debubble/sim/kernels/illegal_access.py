@@ -25,13 +25,13 @@ _smallest, _largest = np.minimum.reduce, np.maximum.reduce
 
 class Running(NamedTuple):
     """Facts about the kernel that runs now. `ranges`: the memory of its arguments, as addresses of
-    the first byte and of the byte after the last. `ready`: the names of the modules of
-    `triton.language` that are prepared for this run."""
+    the first byte and of the byte after the last. `ready`: the functions that prepared
+    `triton.language` in this run."""
 
     name: str
     ranges: list[tuple[int, int]]
     launched_at: SourceLine | None
-    ready: set[str]
+    ready: set[Any]
 
 
 running: ContextVar[Running | None] = ContextVar("the kernel that runs now", default=None)

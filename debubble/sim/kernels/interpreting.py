@@ -73,8 +73,7 @@ def check_runs() -> None:
 
     def run_now(executor: Any, args: tuple, meta: dict[str, Any]) -> Any:
         name, ranges = executor.fn.__name__, sorted(set(ranges_of((*args, *meta.values()))))
-        ready = set(languages_of(executor.fn))
-        running.set(Running(name, ranges, source_line(), ready))
+        running.set(Running(name, ranges, source_line(), ready=set()))
         try:
             with np.errstate(all="ignore"):
                 return run_grid(executor, *args, **meta)
@@ -120,22 +119,11 @@ def check_runs() -> None:
 
 
 @cache
-def languages_of(function: Any) -> frozenset[str]:
-    """Returns the names of the modules of `triton.language` that a function of a kernel sees, which
-    the interpreter prepares before it calls the function."""
-    import triton.language as tl
-
-    seen = [value for value in function.__globals__.values() if inspect.ismodule(value)]
-    return frozenset(module.__name__ for module in (tl, tl.core) if module in seen)
-
-
-@cache
 def prepare_once(interpreted: Any) -> None:
-    """Makes the functions that a kernel calls prepare each module of `triton.language` once in each
-    run.
+    """Makes each function that a kernel calls prepare `triton.language` once in each run.
 
-    The interpreter prepares them at every call, of `tl.sum` and `tl.zeros` too: it searches the
-    whole language for functions to replace, which takes a third of a kernel's time.
+    The interpreter prepares it at every call, of `tl.sum` and `tl.zeros` too: it searches the whole
+    language for functions to replace, which takes a third of a kernel's time.
     """
     prepare_and_call = interpreted.__call__
     if hasattr(prepare_and_call, "__wrapped__"):
@@ -146,10 +134,9 @@ def prepare_once(interpreted: Any) -> None:
         kernel = running.get()
         if kernel is None:
             return prepare_and_call(function, *args, **kwargs)
-        languages = languages_of(function.fn)
-        if languages <= kernel.ready:
+        if function.fn in kernel.ready:
             return function.rewrite()(*args, **kwargs)
-        kernel.ready.update(languages)
+        kernel.ready.add(function.fn)
         return prepare_and_call(function, *args, **kwargs)
 
     interpreted.__call__ = call
@@ -157,8 +144,9 @@ def prepare_once(interpreted: Any) -> None:
 
 @cache
 def look_up_once() -> None:
-    """Makes the interpreter look up the language's built-in functions, and the NumPy type of each
-    Triton type, once instead of in each launch, where this takes a seventh of the time.
+    """Makes the interpreter look up the language's built-in functions and what replaces them, and
+    the NumPy type of each Triton type, once in each process. In a run it replaces the functions of
+    a module once, and not again for each function of the kernel that sees the module.
 
     Changes nothing in a version of Triton that lacks the functions replaced here."""
     from triton.language.core import is_builtin
