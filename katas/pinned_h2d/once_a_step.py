@@ -28,8 +28,8 @@ def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
 ) -> None:
     """Sets `mm_prefix_range_tensor` of all metadata. `attn_metadata` is a dict by layer, or a list
-    of such dicts, one for each micro-batch. All layers of a dict share the result of
-    one call of `upload(ranges, num_seqs)`."""
+    of such dicts, one for each micro-batch. All layers of a dict share the result of one call of
+    `upload(ranges, num_seqs)`."""
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
     for layers in micro_batches:
         for metadata in layers.values():

@@ -112,8 +112,8 @@ def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
 def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
     """Copies `src` to the start of `dst`, and returns that part of `dst`, in the shape of `src`
     (vLLM #36298). The part has the strides of `dst` in every step, so rows stay where a graph
-    captured them. If `src` is this part of `dst` already, nothing is copied. An
-    empty `src` returns an empty part that begins where `dst` begins.
+    captured them. If `src` is this part of `dst` already, nothing is copied. An empty `src`
+    returns an empty part that begins where `dst` begins.
 
     Raises ValueError if `src` is larger in some dimension, of another dtype, or on another device.
     """

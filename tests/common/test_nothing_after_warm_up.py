@@ -1,14 +1,11 @@
-"""A warm step of each lesson compiles nothing and asks the driver for no memory, whatever its size.
-Sizes lie at 1, and around multiples of 16 and powers of two."""
+"""A warm step of each lesson compiles nothing and asks the driver for no memory."""
 
-import gc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-import debubble
 from debubble.sim.memory import caching
 from solutions.flex_graph.measure.decode_step import FlexWorkload
 from solutions.flex_graph.step import FlexStep
@@ -24,9 +21,9 @@ from solutions.sync_free.model.config import StepConfig
 from solutions.sync_free.model.model import ConvModel
 from solutions.sync_free.model.workload import Workload
 from solutions.sync_free.step import DecodeStep
+from tests.warm_steps import SIZES, expecting_nothing_new
 
 pytestmark = pytest.mark.sim
-SIZES = (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33)
 STEPS = 8
 
 
@@ -82,13 +79,6 @@ def test_a_warm_step_compiles_and_allocates_nothing(accelerator, pytestconfig, m
     step, random = make(accelerator.device), np.random.default_rng(0)
     for size in 2 * SIZES:
         step(size)
-    gc.collect()
-    grown = []
-    caching.DEVICE.grew = caching.PINNED.grew = lambda *what: grown.append(what)
-    try:
-        with debubble.no_compiles():
-            for _ in range(10_000 if pytestconfig.getoption("deep") else STEPS):
-                step(int(random.choice(SIZES)))
-    finally:
-        caching.DEVICE.grew = caching.PINNED.grew = None
-    assert grown == []
+    with expecting_nothing_new():
+        for _ in range(10_000 if pytestconfig.getoption("deep") else STEPS):
+            step(int(random.choice(SIZES)))

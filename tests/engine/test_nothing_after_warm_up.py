@@ -1,23 +1,20 @@
-"""A step of a warm engine compiles nothing, and allocates neither device nor pinned memory. Lengths
-lie at 1, and around multiples of 16 and powers of two."""
+"""A step of a warm engine compiles nothing, and allocates neither device nor pinned memory."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-import debubble
 from debubble.sim.memory import caching
 from solutions.engine import SamplingParams
 from solutions.engine.requests.workload import Asked, make_prompt
+from tests.warm_steps import SIZES, expecting_nothing_new
 
 from .setting import Setting, add, small
 
 pytestmark = pytest.mark.sim
-LENGTHS = (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33)
 WARM_UP = 25
 STEPS = 20
 
@@ -40,7 +37,7 @@ def served(accelerator):
             add(engine, asked(length))
         for _ in range(steps):
             if random.random() < 0.5 or not engine.has_work:
-                add(engine, asked(int(random.choice(LENGTHS))))
+                add(engine, asked(int(random.choice(SIZES))))
             engine.step()
         engine.run()
 
@@ -49,15 +46,8 @@ def served(accelerator):
 
 def test_a_warm_engine_compiles_and_allocates_nothing(served, pytestconfig):
     caching.DEVICE.begin(int)
-    for length in LENGTHS:
+    for length in SIZES:
         served(1, [length] * 4)
     served(WARM_UP)
-    gc.collect()
-    grown: list[tuple[str, int]] = []
-    caching.DEVICE.grew = caching.PINNED.grew = lambda *what: grown.append(what)
-    try:
-        with debubble.no_compiles():
-            served(10_000 if pytestconfig.getoption("deep") else STEPS)
-    finally:
-        caching.DEVICE.grew = caching.PINNED.grew = None
-    assert grown == []
+    with expecting_nothing_new():
+        served(10_000 if pytestconfig.getoption("deep") else STEPS)

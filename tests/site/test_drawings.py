@@ -60,12 +60,10 @@ def browser():
 def draw(browser):
     """Returns draw(name, settings): the width, height, words, marks and elements of a drawing."""
     need("playwright")
-    from debubble.views.javascript import one_module
-    from scripts.site.files import as_value, scripts
+    from scripts.site.files import live_parts
 
-    known = ",".join(f"{path.stem}: {as_value(one_module(path))}" for path in scripts())
     page = browser.new_page()
-    page.add_script_tag(content=f"window.DRAWINGS = {{{known}}};")
+    page.add_script_tag(content=live_parts())
     return lambda name, settings: page.evaluate(DRAWN, [name, settings])
 
 

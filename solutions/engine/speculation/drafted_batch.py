@@ -19,6 +19,8 @@ class DraftedBatch(StepBatch):
     slots; `seq_lens` are upper bounds."""
 
     is_drafted = True
+    is_decode = True
+    """True: a step with prompts has no drafts."""
     lengths: np.ndarray
     """[R] int32: the number of tokens of each request so far, or FROM_DEVICE."""
     ends: np.ndarray
@@ -55,9 +57,6 @@ class DraftedBatch(StepBatch):
             lengths=np.where(is_sure, plain.next_positions, FROM_DEVICE).astype(np.int32),
             ends=np.array(ends, np.int32),
         )
-
-    is_decode = True
-    """True: a step with prompts has no drafts."""
 
     @property
     def drafted_arrays(self) -> dict[str, np.ndarray]:

@@ -30,10 +30,14 @@ ROOT = Path(__file__).parents[3]
 PATTERN: tuple[LayerKind, ...] = ("flex", "spans", "gdn", "flex")
 """The layers of an engine with four KV groups. The last one has a window, so it is a group of its
 own; an engine with fewer groups has the first layers only."""
-REQUESTS = {True: 8, False: 256}
-"""Requests of a step: on sim (True), which computes every step, and on a GPU (False)."""
+REQUESTS, REQUESTS_ON_SIM = 256, 8
+"""Requests of a step, and of one on sim, which computes every step."""
 ROUNDS, STEPS = 9, 20
 """How often each checkout has its turn, and the steps of a turn."""
+
+
+def requests_here() -> int:
+    return REQUESTS_ON_SIM if debubble.accelerator().modelled else REQUESTS
 
 
 def decoding_engine(groups: int, requests: int) -> Engine:
@@ -145,7 +149,7 @@ class Checkout:
 def measure_engine(folders: dict[str, Path]) -> dict[str, object]:
     """Returns figures of each checkout by its name: calls of a step, and the quartiles of the
     microseconds of builders and of a step. The builders are those of this checkout."""
-    requests = REQUESTS[current().modelled]
+    requests = requests_here()
     builders = {}
     for groups in range(1, len(PATTERN) + 1):
         build = metadata_builder(decoding_engine(groups, requests))
@@ -182,7 +186,7 @@ def report(options: Namespace) -> None:
 
 def serve_turns() -> None:
     """Prints the calls of a step, then the times of as many steps as each line of input says."""
-    engine = decoding_engine(1, REQUESTS[debubble.accelerator().modelled])
+    engine = decoding_engine(1, requests_here())
     print(python_calls(engine.step), flush=True)
     for line in sys.stdin:
         print(json.dumps(timed(engine.step, int(line))), flush=True)
