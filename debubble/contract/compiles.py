@@ -57,14 +57,14 @@ class Compiled:
         self.count = 0
         """The number of compilations."""
 
-    def misses(self, kernel: object, name: str, key: Key) -> str | None:
-        """Returns None if the kernel was compiled with this key, or else what is new about the key.
-        Adds the key. Raises UnexpectedCompile instead, and adds nothing, in a region that forbids
-        compilations."""
+    def misses(self, kernel: object, name: str, key: Key, first: str = FIRST) -> str | None:
+        """Returns None if the kernel was compiled with this key, or else what is new about the key:
+        `first` if no key of the kernel is known. Adds the key. Raises UnexpectedCompile instead, and
+        adds nothing, in a region that forbids compilations."""
         known = self._keys.get(id(kernel))
         if known is not None and key in known:
             return None
-        missed = difference(known or (), key)
+        missed = difference(known, key) if known else first
         check(name, missed)
         with self._lock:
             if id(kernel) not in self._keys:

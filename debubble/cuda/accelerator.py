@@ -62,6 +62,7 @@ class CudaAccelerator:
         backward_pass.install(around=hooks_marked)
         self._flex_attention = CudaFlexAttention()
         self._compilations = Compilations()
+        self._compilations.watch_triton()
         self._profiled_before = False
         sleep[(1,)](1000)
         driver = Driver()
@@ -163,8 +164,9 @@ class CudaAccelerator:
         host: HostTimes | None = None,
         also: frozenset[Also] = frozenset(),
     ) -> Iterator[Callable[[], float]]:
-        self._warm_up_the_profiler()
-        torch.cuda.synchronize()
+        with allow_host_sync():
+            self._warm_up_the_profiler()
+            torch.cuda.synchronize()
         with ExitStack() as running:
 
             def stop() -> None:

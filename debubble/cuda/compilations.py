@@ -8,16 +8,25 @@ from typing import Any, TypedDict
 
 from ..contract.compiles import Compiled, Key, check
 from ..contract.packages.triton_mode import is_there
+from ..contract.recorded import FIRST
 
 Begin = Callable[[str, str], AbstractContextManager[object]]
 """A function that gets a kernel's name and what is new about its key, and returns the context
 manager that marks the compilation in a recording."""
 OPTIONS = ("num_warps", "num_stages", "num_ctas")
+DTYPES = {
+    **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    **{f"fp{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{"bf16": "bfloat16", "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "u1": "bool"},
+}
+"""PyTorch's names of the types of a tensor's elements, by Triton's."""
+NOT_SEEN = "a new key: it was compiled before debubble first looked, so the old ones are not known"
 OF_A_FUNCTION = "a new function, type, size or value: TORCH_LOGS=recompiles says which"
 
 
 class Compilations:
-    """The compilations of this process, seen by Triton's hooks and PyTorch's callbacks."""
+    """The compilations of this process, seen by Triton's hooks and PyTorch's callbacks. Hooks that
+    others installed stay."""
 
     def __init__(self) -> None:
         self.compiled = Compiled()
@@ -26,17 +35,20 @@ class Compilations:
         self._running: list[AbstractContextManager[object]] = []
         self._installed = False
 
-    def install(self) -> None:
-        """Adds the hooks, once, to those that others installed."""
-        if self._installed:
-            return
-        self._installed = True
+    def watch_triton(self) -> None:
+        """Adds hooks for Triton's kernels, so that the keys of a warm-up are known later."""
         if is_there():
             from triton import knobs
 
             runtime = knobs.runtime
             runtime.jit_cache_hook = _both(runtime.jit_cache_hook, self._triton_begins)
             runtime.jit_post_compile_hook = _both(runtime.jit_post_compile_hook, self._ends)
+
+    def install(self) -> None:
+        """Adds PyTorch's callbacks, once. They import its compiler, which takes a while."""
+        if self._installed:
+            return
+        self._installed = True
         from debubble.private.torch import compile_callbacks
 
         callbacks = compile_callbacks()
@@ -56,7 +68,9 @@ class Compilations:
 
     def _triton_begins(self, *, fn: Any, compile: Told, **rest: Any) -> None:
         """Returns None, so that Triton compiles. Raises UnexpectedCompile if it may not."""
-        missed = self.compiled.misses(fn.jit_function, fn.name, key_of(compile))
+        kernel = fn.jit_function
+        first = NOT_SEEN if _is_compiled(kernel) else FIRST
+        missed = self.compiled.misses(kernel, fn.name, key_of(compile), first)
         self._begin(fn.name, missed or "a cache that was cleared")
 
     def _torch_begins(self, arguments: Any) -> None:
@@ -96,13 +110,18 @@ def _both(first: Callable[..., Any] | None, second: Callable[..., Any]) -> Calla
     return call
 
 
+def _is_compiled(kernel: Any) -> bool:
+    """True if Triton has the kernel compiled with any key, on any device."""
+    return any(cache[0] for cache in kernel.device_caches.values())
+
+
 def key_of(compile: Told) -> Key:
     """Returns the key of a compilation, from what Triton tells its hooks, in the words of
     `debubble.rules.specialization`."""
     signature, constants = compile["signature"], compile["constants"]
     attributes = compile["configs"][0]
     parts = [
-        (name, _words(type_, constants.get((place,)), (place,) in attributes))
+        (name, _words(type_, constants.get((place,)), bool(attributes.get((place,)))))
         for place, (name, type_) in enumerate(signature.items())
     ]
     return (*parts, *((name, repr(value)) for name, value in compile.items() if name in OPTIONS))
@@ -119,9 +138,9 @@ def _words(type_: Any, constant: object, is_aligned: bool) -> str:
             return "1"
         return f"the constant {getattr(constant, '__name__', repr(constant))}"
     if type_.startswith("*"):
-        return f"{type_[1:]} memory at {a_multiple} bytes"
+        return f"{DTYPES.get(type_[1:], type_[1:])} memory at {a_multiple} bytes"
     if type_ in ("i64", "u64"):
-        return f"{a_multiple} in 64 bits"
+        return f"{a_multiple} in 64 bits{', unsigned' if type_ == 'u64' else ''}"
     if type_.startswith(("i", "u")) and type_ != "u1":
         return a_multiple
     return {"u1": "a bool", "fp32": "a float"}.get(type_, type_)

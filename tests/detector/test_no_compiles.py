@@ -13,6 +13,7 @@ import torch
 import debubble
 from debubble import UnexpectedCompile
 from debubble.contract.compiles import Compiled
+from debubble.cuda import compilations
 from debubble.cuda.compilations import Compilations
 from debubble.rules.specialization import key_of
 
@@ -28,7 +29,10 @@ def _filled(out, n, BLOCK: tl.constexpr):
 
 
 class Kernel:
-    """A kernel that is only counted."""
+    """A kernel that is only counted, with what Triton keeps of it: the compiled ones by device."""
+
+    def __init__(self):
+        self.device_caches = {}
 
 
 def kernel():
@@ -165,20 +169,44 @@ def test_the_marker_fails_a_test_that_compiles(tmp_path):
 VALUES = (0, 1, 2, 15, 16, 17, -16, 2**31 - 1, 2**31, 2**63, True, False, None, 1.5)
 
 
+SPECIAL = pytest.importorskip("triton._C.libtriton").native_specialize_impl
+BACKEND = pytest.importorskip("triton.backends.nvidia.compiler").CUDABackend
+
+
 @pytest.mark.parametrize("options", [{}, {"do_not_specialize": ["x"]}])
 def test_sims_keys_differ_where_tritons_own_do(options):
-    native = pytest.importorskip("triton._C.libtriton").native_specialize_impl
-    backend = pytest.importorskip("triton.backends.nvidia.compiler").CUDABackend
+    values = [*VALUES, torch.ones(4), torch.ones(5)[1:], torch.ones(4).half()]
+    ours = [sims_key(value, options) for value in values]
+    theirs = [SPECIAL(BACKEND, value, False, not options, True) for value in values]
+    for mine, its in zip(ours, theirs, strict=True):
+        assert [mine == other for other in ours] == [its == other for other in theirs], its
 
+
+MEMORY = [
+    torch.ones(5).to(getattr(torch, dtype))[at:]
+    for at in (0, 1)
+    for dtype in ("float32", "bfloat16", "float64", "int64", "uint8", "bool", "float8_e4m3fn")
+]
+
+
+@pytest.mark.parametrize("value", [*VALUES, *MEMORY], ids=str)
+def test_what_triton_tells_its_hook_has_the_words_of_sims_key(value):
+    type_, attribute = SPECIAL(BACKEND, value, False, True, True)
+    constant = type_ == "constexpr"
+    told = {
+        "signature": {"x": type_},
+        "constants": {(0,): value} if constant else {},
+        "configs": [{(0,): BACKEND.parse_attr("" if constant else attribute or "")}],
+    }
+    assert compilations.key_of(told) == sims_key(value, {})
+
+
+def sims_key(value, options):
     def takes(x):
         pass
 
     made = SimpleNamespace(fn=takes, kwargs=options)
-    values = [*VALUES, torch.ones(4), torch.ones(5)[1:], torch.ones(4).half()]
-    ours = [key_of(Hashed(made), (value,), {}, torch.Tensor.data_ptr) for value in values]
-    theirs = [native(backend, value, False, not options, True) for value in values]
-    for mine, its in zip(ours, theirs, strict=True):
-        assert [mine == other for other in ours] == [its == other for other in theirs], its
+    return key_of(Hashed(made), (value,), {}, torch.Tensor.data_ptr)
 
 
 class Hashed:
@@ -213,3 +241,7 @@ def test_a_gpus_hook_gives_the_same_words():
     ]
     with debubble.no_compiles(), pytest.raises(UnexpectedCompile, match="num_warps: 8, before 4"):
         seen._triton_begins(fn=function, compile={**told, "num_warps": 8})
+    warm_before = SimpleNamespace(name="filled", jit_function=Kernel())
+    warm_before.jit_function.device_caches[0] = ({"its key": "compiled"}, "its target")
+    seen._triton_begins(fn=warm_before, compile=told)
+    assert "compiled before debubble first looked" in marks[-1][1]

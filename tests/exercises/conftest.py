@@ -1,5 +1,6 @@
 """Fixtures for the tests of the katas' machinery."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def workbook(tmp_path, monkeypatch):
         file = getattr(module, "__file__", None)
         if file and Path(file).is_relative_to(tmp_path):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def own_device(monkeypatch):
+    """Undoes what `--device` of a run inside a test sets for its process."""
+    monkeypatch.setenv("DEBUBBLE_DEVICE", os.environ.get("DEBUBBLE_DEVICE", "auto"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -139,6 +139,8 @@ def test_right_code_passes_each_check(name):
 @pytest.mark.parametrize("name", MISTAKES)
 def test_each_check_finds_its_mistake(name):
     make, words = MISTAKES[name]
+    if name == "stream" and not current().modelled:
+        pytest.skip("only sim proves that nothing orders two streams")
     with pytest.raises(KataFailure, match=r".") as failure:
         run(name, make)
     assert words in " ".join(str(failure.value).split())

@@ -19,7 +19,6 @@ PLUGIN = ["-p", "debubble.exercises.plugin", *WITHOUT]
 def run(workbook, monkeypatch, request):
     """Returns run(*arguments), which runs pytest in this process on the tiny workbook, and returns
     its output."""
-    monkeypatch.setenv("DEBUBBLE_DEVICE", os.environ.get("DEBUBBLE_DEVICE", "auto"))
     pytester = request.getfixturevalue("pytester")
     monkeypatch.chdir(workbook.root)
     workbook.write("pytest.ini", "[pytest]\n")

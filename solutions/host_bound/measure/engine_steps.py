@@ -118,7 +118,9 @@ class Checkout:
     """A process that runs the steps of one checkout, when it is asked to."""
 
     def __init__(self, folder: Path) -> None:
-        environment = os.environ | {"PYTHONPATH": str(folder)}
+        others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        path = [str(folder), *(other for other in others if other and Path(other) != ROOT)]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
         self._process = subprocess.Popen(
             [sys.executable, __file__],
             env=environment,
