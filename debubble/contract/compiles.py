@@ -59,8 +59,8 @@ class Compiled:
 
     def misses(self, kernel: object, name: str, key: Key, first: str = FIRST) -> str | None:
         """Returns None if the kernel was compiled with this key, or else what is new about the key:
-        `first` if no key of the kernel is known. Adds the key. Raises UnexpectedCompile instead, and
-        adds nothing, in a region that forbids compilations."""
+        `first` if no key of the kernel is known. Adds the key. Raises UnexpectedCompile instead,
+        and adds nothing, in a region that forbids compilations."""
         known = self._keys.get(id(kernel))
         if known is not None and key in known:
             return None
