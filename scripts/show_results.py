@@ -143,6 +143,14 @@ SYSTEMS = {
             "llama_3_70b_rank",
         ),
     ),
+    "host_bound": Results(
+        "decode",
+        "one of many decode steps in a row, with metadata for four groups of layers",
+        {"small": "16 requests, 40 layers", "serving": "256 requests, 80 layers"},
+        lambda cost: (
+            f"{cost['loop_us'] / 1000:.2f} ms, metadata {cost['metadata_us']['4'] / 1000:.2f} ms"
+        ),
+    ),
     "engine": Results(
         "decode",
         "one of many decode steps of the engine in a row, without and with all five fixes",
