@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from debubble.commands.board.questions import Cell
 
 SLIDE = "slide"
-"""The metadata of a cell by which a chapter's author writes the sentence below a picture's slide;
-`false` leaves the picture or the question out."""
+"""The metadata of a cell in which a chapter's author writes the sentence above a picture, all that
+stands above a question, or the story below the title. `false` leaves the slide out."""
 MORE = "more"
 """The tag of cells in a folded part."""
 FOLDED = "If you want to know more: "

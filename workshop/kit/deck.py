@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from debubble.commands.board.questions import Cell
 
-from .cells import paragraphs, source_of
+from .cells import SLIDE, paragraphs, source_of
 from .pictures import Cost, Picture, costly_lines, pictures_of
 from .questions import Asked, asked_in
 
@@ -32,6 +32,8 @@ class Title:
 @dataclass(frozen=True)
 class Lines:
     section: str
+    label: str
+    """The accelerator of the recording, and if its times are modelled or measured."""
     costs: Sequence[Cost]
 
 
@@ -98,14 +100,16 @@ def _in_order(
 def _lines(picture: Picture) -> Lines | None:
     costs = [] if picture.is_folded else costly_lines(picture)
     held = costs and costs[0].milliseconds >= HELD
-    return Lines(picture.section, costs) if held else None
+    return Lines(picture.section, picture.label, costs) if held else None
 
 
 def title_of(cells: Sequence[Cell]) -> Title:
     """Returns the first cell as a slide: the title, the story, what one can do afterwards."""
     source = source_of(cells[0])
     able = re.search(r"^\| Afterwards you can \| (.+?) \|$", source, re.MULTILINE)
-    return Title(source.splitlines()[0].lstrip("# "), paragraphs(cells[0]), able[1] if able else "")
+    said = cells[0]["metadata"].get(SLIDE)
+    story = said.split("\n\n") if isinstance(said, str) else paragraphs(cells[0])
+    return Title(source.splitlines()[0].lstrip("# "), story, able[1] if able else "")
 
 
 def _take_home(cells: Sequence[Cell]) -> list[TakeHome]:

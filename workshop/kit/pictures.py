@@ -27,6 +27,7 @@ class Picture:
     cell: int
     """The number of the cell, from 1."""
     section: str
+    """The heading above it in the chapter, or "Measured on ..." for a recording of a GPU."""
     sentence: str
     view: Mapping[str, str]
     """The data of the live view: its kind and its packed timelines or drawings."""
@@ -37,14 +38,13 @@ class Picture:
     is_folded: bool
     is_left_out: bool
     """True if the chapter's author left it out of the slides."""
+    label: str = ""
+    """The accelerator of its recording, and if its times are modelled or measured; "" for a drawing
+    of numbers."""
+    is_measured: bool = False
+    """True for a recording of a GPU."""
     at: int | None = None
     """The place of the slider's value that is shown first, of an explorer; None for its own."""
-
-    @property
-    def is_measured(self) -> bool:
-        """True for a recording of a GPU."""
-        states = states_in(self.view)
-        return bool(states) and not states[0]["facts"]["after"]["modelled"]
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,37 @@ def pictures_of(cells: Sequence[Cell]) -> list[Picture]:
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             if MIME in data and "image/png" in data:
+                label, is_measured = _recorded(data[MIME])
                 found.append(
                     Picture(
                         index + 1,
-                        headings[index],
+                        _heading_of(label) if is_measured else headings[index],
                         sentence(cells, index),
                         data[MIME],
                         "".join(data["image/png"]).replace("\n", ""),
                         words_of(output),
                         is_folded(cell),
                         cell["metadata"].get(SLIDE) is False,
+                        label,
+                        is_measured,
                     )
                 )
     return found
+
+
+def _recorded(view: Mapping[str, str]) -> tuple[str, bool]:
+    """Returns the label of a view's first recording, and True if it is of a GPU; ("", False) for a
+    drawing of numbers."""
+    for state in states_in(view)[:1]:
+        facts = state["facts"]["after"]
+        return facts["label"], not facts["modelled"]
+    return "", False
+
+
+def _heading_of(label: str) -> str:
+    """Returns "Measured on NVIDIA H200" for "measured on NVIDIA H200, idle time x 0.9, ..."."""
+    name = label.partition(",")[0]
+    return name[:1].upper() + name[1:]
 
 
 def words_of(output: Mapping) -> str:
@@ -138,14 +156,15 @@ def costly_lines(picture: Picture) -> list[Cost]:
 def _longest(
     events: Mapping[str, np.ndarray], chosen: np.ndarray, sources: Sequence[Sequence[str]]
 ) -> list[Cost]:
-    times: Counter[int] = Counter()
-    lasted: Counter[int] = Counter()
+    times: Counter[tuple[str, ...]] = Counter()
+    lasted: Counter[tuple[str, ...]] = Counter()
     for source, duration in zip(
         events["source"][chosen].tolist(), events["duration"][chosen].tolist(), strict=True
     ):
-        times[source] += 1
-        lasted[source] += duration
+        line = tuple(sources[source])
+        times[line] += 1
+        lasted[line] += duration
     return [
-        Cost(sources[number][1], sources[number][0], times[number], total / 1000)
-        for number, total in lasted.most_common(MOST_LINES)
+        Cost(text, place, times[place, text], total / 1000)
+        for (place, text), total in lasted.most_common(MOST_LINES)
     ]

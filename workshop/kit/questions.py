@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from debubble.commands.board.questions import Cell, Question, cells_of, questions_of, shown_name
 
-from .cells import SLIDE, before, paragraphs, printed, sections, source_of
+from .cells import SENTENCE, SLIDE, before, paragraphs, printed, sections, source_of
 
 INTRODUCTION = """# Questions
 
@@ -19,7 +20,6 @@ the histogram on the board, and ask those who were right how they knew; then fin
 what the answer rests on. A question that all of you answered right needs no discussion.
 """
 HEAD = "| cell | section | question | answer | because |\n| --- | --- | --- | --- | --- |"
-SHOWN = "the next picture shows it"
 MOST_LINES = 14
 """The most lines of code or output on a question's slide."""
 
@@ -31,10 +31,22 @@ class Asked:
     question: Question
     section: str
     about: str
-    """The paragraph above the question."""
+    """The author's markdown from the cell's metadata, or else the paragraph above the question."""
     shown: str
-    """The text that was printed for the question, or else its code; "" if neither is short."""
+    """The text that was printed for the question, or else its code. "" if neither is short, or if
+    the author wrote what to show."""
     is_left_out: bool
+
+    @property
+    def answer(self) -> str:
+        """The answer, or the first sentence of the reason if the answer is drawn in a picture."""
+        return self.question.answer or SENTENCE.split(self.question.because)[0]
+
+    @property
+    def because(self) -> str:
+        """The reason, without the sentence that is the answer."""
+        why = self.question.because
+        return why if self.question.answer else " ".join(SENTENCE.split(why)[1:])
 
 
 def questions(chapters: Sequence[Path]) -> str:
@@ -49,16 +61,15 @@ def questions(chapters: Sequence[Path]) -> str:
 
 def asked_in(cells: Sequence[Cell]) -> list[Asked]:
     headings = sections(cells)
-    return [
-        Asked(
-            question,
-            headings[question.number - 1],
-            _about(cells, question.number - 1),
-            _shown(cells, question.number - 1),
-            cells[question.number - 1]["metadata"].get(SLIDE) is False,
-        )
-        for question in questions_of(cells)
-    ]
+    return [_asked(cells, question, headings) for question in questions_of(cells)]
+
+
+def _asked(cells: Sequence[Cell], question: Question, headings: Sequence[str]) -> Asked:
+    at = question.number - 1
+    said = cells[at]["metadata"].get(SLIDE)
+    is_written = isinstance(said, str)
+    about, shown = (said, "") if is_written else (_about(cells, at), _shown(cells, at))
+    return Asked(question, headings[at], about, shown, said is False)
 
 
 def _row(asked: Asked) -> str:
@@ -66,7 +77,7 @@ def _row(asked: Asked) -> str:
     text = question.text
     if question.choices:
         text += " " + " / ".join(f"`{choice}`" for choice in question.choices)
-    texts = (asked.section, text, question.answer or SHOWN, question.because)
+    texts = (asked.section, text, asked.answer, asked.because)
     return f"| {question.number} | {' | '.join(map(_cell, texts))} |"
 
 
@@ -89,7 +100,7 @@ def _shown(cells: Sequence[Cell], at: int) -> str:
     is_asked_about = "def " in code and '"""' not in code
     for text in (own, code if is_asked_about else "", *above):
         if 0 < len(text.splitlines()) <= MOST_LINES:
-            return text
+            return textwrap.dedent(text)
     return ""
 
 

@@ -19,7 +19,7 @@ from scripts.site.files import live_parts
 
 from .deck import Lines, Slide, TakeHome, Title, deck
 from .pictures import Picture
-from .questions import SHOWN, Asked
+from .questions import Asked
 
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 HERE = Path(__file__).parent
@@ -59,11 +59,11 @@ def _(slide: Asked) -> str:
     question = slide.question
     choices = "".join(f"<li><code>{html.escape(one)}</code></li>" for one in question.choices)
     return (
-        f"<h2>{html.escape(slide.section)}</h2><p>{_inline(slide.about)}</p>{_code(slide.shown)}"
+        f"<h2>{html.escape(slide.section)}</h2>{_blocks(slide.about)}{_code(slide.shown)}"
         f'<p class="question">{_inline(question.text)}</p>'
         f"{f'<ul>{choices}</ul>' if choices else ''}"
-        f'<div class="step"><p class="answer">{_inline(question.answer or SHOWN.capitalize())}</p>'
-        f"<p>{_inline(question.because)}</p></div>"
+        f'<div class="step"><p class="answer">{_inline(slide.answer)}</p>'
+        f"<p>{_inline(slide.because)}</p></div>"
     )
 
 
@@ -88,9 +88,11 @@ def _(slide: Lines) -> str:
         for cost in slide.costs
     )
     which = "The line that holds" if len(slide.costs) == 1 else "The lines that hold"
+    head = "<tr><th>how often</th><th>line</th><th>in all</th></tr>"
     return (
-        f"<h2>{html.escape(slide.section)}</h2><p>{which} the host longest in this recording:</p>"
-        f'<table class="lines">{rows}</table>'
+        f"<h2>{html.escape(slide.section)}</h2>"
+        f'<p class="sentence">{which} the host longest ({html.escape(slide.label)}):</p>'
+        f'<table class="lines">{head}{rows}</table>'
     )
 
 
@@ -101,10 +103,14 @@ def _(slide: TakeHome) -> str:
 
 
 def _inline(text: str) -> str:
-    """Returns a paragraph's markdown as HTML, without a paragraph around it. Tags are shown as
-    text, and links as their words: the pages that they lead to are not beside the slides."""
-    text = LINK.sub(r"\1", text)
-    return re.sub(r"^<p>|</p>\s*$", "", str(_ESCAPING(text)).strip())
+    """Returns a paragraph's markdown as HTML, without a paragraph around it."""
+    return re.sub(r"^<p>|</p>\s*$", "", _blocks(text))
+
+
+def _blocks(text: str) -> str:
+    """Returns markdown as HTML. Tags are shown as text, and links as their words: the pages that
+    they lead to are not beside the slides."""
+    return str(_ESCAPING(LINK.sub(r"\1", text))).strip()
 
 
 def _code(text: str) -> str:
