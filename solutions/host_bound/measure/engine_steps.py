@@ -119,7 +119,8 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        path = [str(folder.resolve()), *(other for other in others if other and Path(other) != ROOT)]
+        kept = [other for other in others if other and Path(other) != ROOT]
+        path = [str(folder.resolve()), *kept]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
         self._process = subprocess.Popen(
             [sys.executable, __file__],
