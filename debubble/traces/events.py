@@ -125,8 +125,7 @@ class Builder:
         return float(self.rows.start[row]) - self.origin, float(self.rows.duration[row])
 
     def _operator(self, call: int) -> str | None:
-        doing = self.host.of_call.get(call)
-        return None if doing is None else self.host.operator(doing.operator)
+        return self.host.places[self.host.of_call.get(call, NONE)].operator
 
 
 def window(rows: Rows) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..contract.source_line import SourceLine
-from ..timeline.bubbles import Bubble
+from ..timeline.bubbles import SMALLEST_GAP, Bubble
 from ..timeline.event import Event
 from .host import DOING, OUTSIDE
 from .reading import Trace
@@ -23,7 +24,11 @@ OTHER = "no reason in the trace"
 HOST_CAUSES = tuple(f"the host: {what}" for what in DOING)
 LONGEST_HANDOVER = 100.0
 """The most microseconds between the end of one stream's work and the start of work on another that
-waited for it. It takes few; after a longer gap the work had another reason to be late."""
+waited for it, or from a launch to its work. It takes few; after a longer time the work had another
+reason to be late."""
+SLOW = 1.5
+"""Work that is on its way from its launch for this many times the trace's usual time is late for
+another reason."""
 CAUSES = (AFTER_WAIT, *HOST_CAUSES, COPY, STREAM, GAP, OTHER, UNSEEN)
 """The causes of idle time. "The host" is what the host did instead of launching the next kernel, if
 it had not waited for the device before."""
@@ -37,6 +42,10 @@ class Part(NamedTuple):
     cause: str
     source: SourceLine | None
     operator: str | None
+
+    def continues(self, other: Part) -> bool:
+        """Returns True if this part follows the other at once, for the same reason."""
+        return self[2:] == other[2:] and abs(self.start - other.end) < SMALLEST_GAP
 
 
 class Finding(NamedTuple):
@@ -81,11 +90,17 @@ def find(trace: Trace, start: float | None = None, end: float | None = None) -> 
     start, end = max(first, start or first), last if end is None else min(last, end)
     causes = dict.fromkeys(CAUSES, 0.0)
     places: dict[tuple[str, SourceLine | None, str | None], list[float]] = defaultdict(list)
+    previous: Part | None = None
     for part in parts(trace):
         length = min(part.end, end) - max(part.start, start)
         if length > 0:
             causes[part.cause] += length
-            places[part.cause, part.source, part.operator].append(length)
+            times = places[part.cause, part.source, part.operator]
+            if previous is not None and part.continues(previous):
+                times[-1] += length
+            else:
+                times.append(length)
+            previous = part
     span = max(0.0, end - start)
     found = [
         Finding(cause, source, operator, sum(times), len(times))
@@ -98,43 +113,49 @@ def find(trace: Trace, start: float | None = None, end: float | None = None) -> 
 
 def parts(trace: Trace) -> Iterator[Part]:
     """Yields all idle time of a trace's device in order, in parts of one cause each."""
-    unseen, waits = graphs_without_kernels(trace), waits_of(trace.timeline.events)
-    ends = Streams([event for event in trace.timeline.events if event.on_device])
+    events = trace.timeline.events
+    unseen, waits = graphs_without_kernels(trace), waits_of(events)
+    ends = Streams([event for event in events if event.on_device])
+    on_its_way = min(LONGEST_HANDOVER, SLOW * usual_latency(events))
     for bubble in trace.timeline.bubbles():
-        for part in parts_of(bubble, trace, waits, ends):
+        for part in parts_of(bubble, trace, waits, ends, on_its_way):
             yield from without(part, unseen)
 
 
 def parts_of(
-    bubble: Bubble, trace: Trace, waits: dict[int, float], ends: Streams
+    bubble: Bubble, trace: Trace, waits: dict[int, float], ends: Streams, on_its_way: float
 ) -> Iterator[Part]:
     start, end, held = bubble.start, bubble.end, bubble.held_by
-    launch = bubble.next_event.launched_by
-    operator = None if launch is None else trace.timeline.events[launch].operator
-    operator = operator or bubble.next_event.name
+    number = bubble.next_event.launched_by
+    launch = None if number is None else trace.timeline.events[number]
+    operator = (launch and launch.operator) or bubble.next_event.name
     if bubble.cause == "waiting for a copy":
         yield Part(start, end, COPY, bubble.source, held.name if held else None)
     elif bubble.cause == "waiting for a kernel":
         yield Part(start, end, GAP, None, None)
-    elif bubble.cause == "other":
+    elif bubble.cause == "other" and not (launch and end - launch.end <= on_its_way):
         crossed = end - start <= LONGEST_HANDOVER and ends.before(start) != bubble.next_event.lane
         yield Part(start, end, STREAM if crossed else OTHER, bubble.source, operator)
-    elif launch is None:
+    elif number is None or launch is None:
         yield Part(start, end, HOST_CAUSES[OUTSIDE], bubble.source, operator)
     else:
         if held is not None:
             start = min(end, start + waits[id(held)])
             yield Part(bubble.start, start, AFTER_WAIT, held.source, held.operator or held.name)
-        yield from parts_of_host(trace, trace.row_of[launch], start, end, operator)
+        launched = min(max(start, launch.end), end)
+        yield from parts_of_host(trace, trace.row_of[number], start, launched, end, operator)
 
 
 def parts_of_host(
-    trace: Trace, row: int, start: float, end: float, operator: str
+    trace: Trace, row: int, start: float, launched: float, end: float, operator: str
 ) -> Iterator[Part]:
-    """Yields idle time by what the thread of the launch `row` did in it. Time after the launch, on
-    its way to the device, counts as launching."""
+    """Yields idle time by what the thread of the launch `row` did in it until it had launched. The
+    time after, on the way to the device, counts as launching."""
     host, origin = trace.host, trace.origin
-    times = host.times(int(host.tracks[row]), start + origin, end + origin)
+    times = host.times(int(host.tracks[row]), start + origin, launched + origin)
+    if end > launched:
+        call = host.of_call[row]
+        times[call] = times.get(call, 0.0) + end - launched
     for number, length in times.items():
         kind, line, name = host.places[number]
         if line is None and name is None:
@@ -161,6 +182,20 @@ def waits_of(events: list[Event]) -> dict[int, float]:
         if not event.on_device:
             previous[event.thread] = event
     return lost
+
+
+def usual_latency(events: list[Event]) -> float:
+    """Returns the microseconds from a launch to its work on a stream that is idle: the median. The
+    first work of a stream may have waited for what ran before the trace."""
+    last_of: dict[str, float] = {}
+    found = []
+    for event in sorted((e for e in events if e.on_device), key=lambda e: e.start):
+        if event.launched_by is not None:
+            launched = events[event.launched_by].start
+            if last_of.get(event.lane, launched) < launched:
+                found.append(event.start - launched)
+        last_of[event.lane] = event.end
+    return max(0.0, statistics.median(found)) if found else 0.0
 
 
 def without(part: Part, unseen: list[tuple[float, float]]) -> Iterator[Part]:

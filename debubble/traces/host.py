@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract.source_line import SourceLine
-from .names import function_line
+from .names import WAITS, function_line
 from .rows import (
     ANNOTATION,
     DRIVER,
@@ -76,14 +76,14 @@ class Thread(NamedTuple):
 
 
 class Host:
-    """The activities of all threads that call CUDA, by their track, and of which activity each CUDA
-    call is part, by its row. `tracks` has the thread of each row."""
+    """The activities of all threads that call CUDA, by their track, and the place in `kinds` of the
+    activity of each CUDA call, by its row. `tracks` has the thread of each row."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows, self.tracks = rows, threads_of_calls(rows)
         self.kinds: list[Doing] = []
         self.threads: dict[int, Thread] = {}
-        self.of_call: dict[int, Doing] = {}
+        self.of_call: dict[int, int] = {}
         self._lines: dict[int, SourceLine | None] = {NONE: None}
 
     def line(self, function: int) -> SourceLine | None:
@@ -189,7 +189,7 @@ class Reader:
                 inside[key] = self.number(self.state(kinds[around], category, name))
             around = inside[key]
             if category in CALLS:
-                of_call[row] = kinds[around]
+                of_call[row] = around
             if begin > reached:
                 reached = begin
             starts.append(reached)
@@ -215,14 +215,15 @@ class Reader:
         kind, function, operator = around
         text = self.rows.names[name]
         if category in CALLS:
-            kind = SYNC if "Synchronize" in text else LAUNCH
+            kind = SYNC if WAITS.search(text) else LAUNCH
             return Doing(ALLOCATION if ALLOCATES.match(text) else kind, function, operator)
+        is_line = category == FUNCTION and self.host.line(name) is not None
         if kind in (LOADER, LOCK):
-            return around
+            return Doing(kind, name, operator) if is_line else around
         if category == OPERATOR:
             return Doing(OPERATORS, function, name if text.startswith(ATEN) else operator)
         if category == ANNOTATION:
             is_loader = text.startswith(LOADERS)
             return Doing(LOADER, function, operator) if is_loader else around
         waits = LOCK if LOCKS.match(text) else PYTHON
-        return Doing(waits, function if self.host.line(name) is None else name, operator)
+        return Doing(waits, name if is_line else function, operator)

@@ -18,6 +18,9 @@ PREFIX = "debubble:"
 BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"
 """Annotations where the recorded block begins and ends."""
 ALLOCATES = ("cudaMalloc", "cudaHostAlloc", "cuMemCreate")
+WAITS = re.compile(r"Synchronize|^(cu|cuda|hip)Memcpy(?!.*(Async|Peer|DtoD|Batch))")
+"""Calls that return once the device has done something: PyTorch for AMD waits in the call of a
+copy."""
 
 
 def host_kind(name: str, launches: bool, allocations: bool = False) -> EventKind | None:
@@ -25,7 +28,7 @@ def host_kind(name: str, launches: bool, allocations: bool = False) -> EventKind
     `allocations`, a call that allocates memory has a kind as well."""
     if allocations and name in ALLOCATES:
         return "alloc"
-    if "Synchronize" in name:
+    if WAITS.search(name):
         return "sync"
     if "GraphLaunch" in name:
         return "graph_launch"
@@ -46,18 +49,33 @@ def copy_kind(name: str) -> CopyKind | None:
 
 
 def lanes(streams: Iterable[int]) -> dict[int, str]:
-    """Returns the timeline's lane of each CUPTI stream number: "stream 0" is the default stream,
-    and the others are numbered in the order of their first work."""
-    others = [stream for stream in dict.fromkeys(streams) if stream != DEFAULT_STREAM]
-    numbers = {DEFAULT_STREAM: 0} | {stream: n for n, stream in enumerate(others, start=1)}
+    """Returns the timeline's lane of each stream number: "stream 0" is the default stream, which
+    AMD's profiler numbers 0, and the others are numbered in the order of their first work."""
+    found = dict.fromkeys(streams)
+    default = 0 if 0 in found else DEFAULT_STREAM
+    others = [stream for stream in found if stream != default]
+    numbers = {default: 0} | {stream: n for n, stream in enumerate(others, start=1)}
     return {stream: f"stream {number}" for stream, number in numbers.items()}
 
 
 @cache
 def short_kernel_name(name: str) -> str:
-    """Returns `reduce_kernel` for `void at::native::reduce_kernel<512, 1, ...>(...)`."""
-    bare = re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0]
+    """Returns `reduce_kernel` for `void at::native::reduce_kernel<512, 1, ...>(...)`, and for
+    `_ZN2at6native13reduce_kernelI...`, which AMD's profiler writes for types of newer compilers."""
+    bare = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    if mangled := re.match(r"_ZN?(?=\d)", bare):
+        return last_part(bare[mangled.end() :])
+    bare = re.split(r"[<(]", bare, maxsplit=1)[0]
     return bare.rsplit("::", 1)[-1].strip() or name
+
+
+def last_part(mangled: str) -> str:
+    """Returns the last of the names that follow each other in C++'s mangled form: `4name3two`."""
+    name = ""
+    while length := re.match(r"\d+", mangled):
+        end = length.end() + int(length[0])
+        name, mangled = mangled[length.end() : end], mangled[end:]
+    return name
 
 
 FUNCTION = re.compile(

@@ -52,7 +52,7 @@ def build_trace(rows: Rows, device: int | None = None) -> Trace:
     threads = thread_names(host, [row for row, _ in builder.calls])
 
     def code_of(call: int) -> Code:
-        return Code(host.line(host.of_call[call].function), threads[int(host.tracks[call])])
+        return Code(host.places[host.of_call[call]].source, threads[int(host.tracks[call])])
 
     events, row_of = builder.events(code_of)
     timeline = TimelineData("cuda", description(rows, chosen), False, events)
@@ -97,9 +97,13 @@ def thread_names(host: Host, calls: list[int]) -> dict[int, str | None]:
 
 
 def description(rows: Rows, device: int) -> str:
-    """Returns the device's name, as the file's header gives it."""
+    """Returns the device's name, as the file's header gives it. AMD's profiler numbers devices in
+    another way than the header: a name that all of them have is the device's as well."""
     properties = rows.header.get("deviceProperties")
-    for found in properties if isinstance(properties, list) else []:
-        if isinstance(found, dict) and found.get("id") == device and found.get("name"):
-            return str(found["name"])[:200]
-    return "a GPU" if device != NONE else "a host without a GPU"
+    found = properties if isinstance(properties, list) else []
+    named = [each for each in found if isinstance(each, dict) and each.get("name")]
+    names = [str(each["name"])[:200] for each in named if each.get("id") == device]
+    names = names or list({str(each["name"])[:200] for each in named})
+    if device == NONE:
+        return "a host without a GPU"
+    return names[0] if len(names) == 1 else "a GPU"

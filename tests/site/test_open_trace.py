@@ -13,9 +13,9 @@ from debubble.traces.reading import read_trace
 from debubble.traces.summary import NOTES, summarize
 from tests.browser.chromium import chromium, need
 from tests.traces.handmade import Handmade
-from tests.traces.test_findings import gap, steps
+from tests.traces.test_findings import gap, slow_launches, steps
 from tests.traces.test_mutated import mutated, whole
-from tests.traces.test_reading import refusals, two_kernels
+from tests.traces.test_reading import of_amd, refusals, two_kernels
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -66,6 +66,14 @@ def same_numbers() -> Handmade:
     return made
 
 
+def loading() -> Handmade:
+    def between(made):
+        made.host("user_annotation", "enumerate(DataLoader)#_next", 100, 99)
+        made.function("data.py(12): resize", 101, 97)
+
+    return gap(between)
+
+
 def late_stream() -> Handmade:
     made = Handmade()
     calls = [made.call("cudaLaunchKernel", at) for at in (0, 5)]
@@ -81,7 +89,11 @@ MADE = {
         lambda made: made.host("user_annotation", "enumerate(DataLoader)#_next", 100, 99)
     ),
     "a wait": lambda: gap(lambda made: made.call("cudaStreamSynchronize", 50, 55)),
+    "code of a loader": loading,
     "late stream": late_stream,
+    "slow launches": slow_launches,
+    "late for another reason": lambda: slow_launches(late=50),
+    "of AMD": of_amd,
     "steps": lambda: steps([100, 100, 200, 100], True),
     "all kinds": whole,
     "two devices": two_devices,

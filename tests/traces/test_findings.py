@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from debubble.cli import app
 from debubble.traces.findings import AFTER_WAIT, COPY, HOST_CAUSES, OTHER, STREAM, UNSEEN, find
-from debubble.traces.host import ALLOCATION, LOADER, LOCK, OPERATORS, OUTSIDE, PYTHON
+from debubble.traces.host import ALLOCATION, LAUNCH, LOADER, LOCK, OPERATORS, OUTSIDE, PYTHON
 from debubble.traces.reading import read_trace
 from debubble.traces.steps import find_steps
 from debubble.traces.summary import compare, summarize
@@ -84,6 +84,48 @@ def test_the_call_of_a_copy_that_waits_counts_as_the_wait(tmp_path):
 
     found = find(trace_of(gap(between), tmp_path))
     assert found.causes[AFTER_WAIT] == pytest.approx(109 - 26)
+
+
+def test_a_copy_that_waits_in_its_own_call_counts_as_the_wait(tmp_path):
+    def between(made):
+        made.op("aten::copy_", 48, 60)
+        copy = made.call("hipMemcpyWithStream", 50, 55)
+        made.device("gpu_memcpy", "Memcpy DtoH (Device -> Host)", copy, 100, 3)
+
+    found = find(trace_of(gap(between), tmp_path))
+    assert found.causes[AFTER_WAIT] == pytest.approx(55)
+    assert found.places[0].operator == "copy_"
+
+
+def test_the_code_of_a_data_loader_in_the_same_process_is_named(tmp_path):
+    def between(made):
+        made.host("user_annotation", "enumerate(DataLoader)#_next", 100, 99)
+        made.function("data.py(12): resize", 101, 97)
+
+    place = find(trace_of(gap(between), tmp_path)).places[0]
+    assert (place.cause, place.source.function) == (HOST_CAUSES[LOADER], "resize")
+
+
+def slow_launches(late: float = 0.0) -> Handmade:
+    """Returns a trace of a host that is late, and of a device that begins work 25 microseconds
+    after its launch, and the last work `late` microseconds later still."""
+    made = Handmade()
+    for number in range(10):
+        made.launched(100 * number, 100 * number + 28 + late * (number == 9), 5)
+    return made
+
+
+def test_work_on_its_way_is_being_launched(tmp_path):
+    found = find(trace_of(slow_launches(), tmp_path))
+    assert OTHER not in found.causes
+    # A call begins after 3 microseconds, and its work 25 later.
+    assert found.causes[HOST_CAUSES[LAUNCH]] == pytest.approx(9 * 25)
+    assert max(place.times for place in found.places) == 9
+
+
+def test_work_that_is_longer_on_its_way_than_usual_has_another_reason(tmp_path):
+    found = find(trace_of(slow_launches(late=50), tmp_path))
+    assert found.causes[OTHER] > 50
 
 
 def test_copies_and_other_streams_are_named(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 import debubble
 from debubble.timeline import TraceFileError
 from debubble.traces.json_stream import JsonStream
+from debubble.traces.names import short_kernel_name
 from debubble.traces.reading import read_trace
 
 from .handmade import DEVICE, Handmade
@@ -97,6 +98,60 @@ def test_the_device_can_be_chosen(tmp_path):
     assert read_trace(path, DEVICE + 1).timeline.counts()["kernels"] == 1
     with pytest.raises(ValueError, match="no device 9: it has"):
         read_trace(path, 9)
+
+
+def of_amd() -> Handmade:
+    """Returns a trace with the numbers and names that PyTorch for AMD writes."""
+    made = Handmade()
+    for number in range(3):
+        launch = made.call("hipLaunchKernel", 100 * number)
+        made.device("kernel", "_ZN5aiter8add_normIDF16bEEvPT_", launch, 100 * number + 25, 10, 0)
+        copy = made.call("hipMemcpyWithStream", 100 * number + 40, 30)
+        name = "Memcpy DtoH (Device -> Host)"
+        made.device("gpu_memcpy", name, copy, 100 * number + 60, 5, 0)
+    for event in made.events:
+        if "device" in event["args"]:
+            event["args"]["device"] = 9
+    return made
+
+
+def test_a_trace_of_an_amd_gpu_is_read(tmp_path):
+    """The header numbers the only GPU 0, and the kernels say 9; the default stream is 0."""
+    timeline = read_trace(of_amd().save(tmp_path / "trace.json")).timeline
+    assert timeline.label == "measured on NVIDIA H100"
+    assert timeline.counts() | {"kernels": 3, "d2h": 3, "host_syncs": 3} == timeline.counts()
+    assert {(e.name, e.lane) for e in timeline.events if e.kind == "kernel"} == {
+        ("add_norm", "stream 0")
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "waits"),
+    [("cudaMemcpy", 1), ("cuMemcpyDtoH_v2", 1), ("cudaMemcpyAsync", 0), ("cudaMemcpyPeer", 0)],
+)
+def test_calls_of_copies_that_wait_are_waits(tmp_path, call, waits):
+    made = two_kernels()
+    copy = made.call(call, 210, 20)
+    made.device("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", copy, 220, 5)
+    timeline = read_trace(made.save(tmp_path / "trace.json")).timeline
+    assert timeline.counts()["host_syncs"] == 1 + waits
+    assert timeline.counts()["d2h"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("void at::native::reduce_kernel<512, at::Op>(at::Op)", "reduce_kernel"),
+        ("void at::native::(anonymous namespace)::index<float>(float*)", "index"),
+        ("void (anonymous namespace)::resolve<long>(long*)", "resolve"),
+        ("_ZN12_GLOBAL__N_15aiter8add_normIDF16bLi256EEEvPT_", "add_norm"),
+        ("_Z10fused_copyPKfPf", "fused_copy"),
+        ("_Zebra", "_Zebra"),
+        ("triton_poi_fused_0", "triton_poi_fused_0"),
+    ],
+)
+def test_kernels_have_short_names(name, short):
+    assert short_kernel_name(name) == short
 
 
 def refusals():

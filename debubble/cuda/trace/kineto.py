@@ -75,7 +75,7 @@ class _Codes:
     def __call__(self, call: int) -> Code:
         host = self._host
         thread = self._marks.thread(host.rows.tracks[host.tracks[call]].thread)
-        mark = self._mark(host.of_call[call])
+        mark = self._mark(host.kinds[host.of_call[call]])
         if mark is UNMARKED and thread == ANOTHER:
             mark = self._waiting(float(host.rows.start[call]))
         return Code(mark.line, thread, mark.allowed, mark.call)

@@ -8,6 +8,7 @@ from collections import defaultdict
 
 from ...timeline.bubbles import CLOCK_SLACK, LAUNCH_GAP
 from ...timeline.event import Event
+from ..findings import usual_latency
 from .graph import Edge, Graph, in_order
 
 OWN_THREAD = 20.0
@@ -70,7 +71,7 @@ class _Builder:
     def chain_work(self) -> None:
         """Gives the device's work its edges: from the work before it in its stream, from its
         launch, and from another stream if neither explains its start."""
-        latency, last_of = self.usual_latency(), dict[str, int]()
+        latency, last_of = usual_latency(self.events), dict[str, int]()
         by_end = sorted(self.work, key=lambda index: self.events[index].end)
         ends = [self.events[index].end for index in by_end]
         for index in self.work:
@@ -117,19 +118,6 @@ class _Builder:
         launch = self.events[index].launched_by
         return 0.0 if launch is None else self.events[launch].start
 
-    def usual_latency(self) -> float:
-        """Returns the microseconds from a launch to its work on a stream that is idle. The first
-        work of a stream may have waited for what ran before the trace."""
-        last_of: dict[str, float] = {}
-        found = []
-        for index in self.work:
-            event = self.events[index]
-            launched = self.launch_of(index)
-            if event.launched_by is not None and last_of.get(event.lane, launched) < launched:
-                found.append(event.start - launched)
-            last_of[event.lane] = event.end
-        return max(0.0, statistics.median(found)) if found else 0.0
-
     def add_waits(self) -> None:
         """Lets each call that waits end after the work that it waited for."""
         lanes: defaultdict[str, list[int]] = defaultdict(list)
@@ -148,7 +136,7 @@ class _Builder:
                     for lane, work in lanes.items()
                     if (at := bisect_right(ends[lane], event.end + CLOCK_SLACK) - 1) >= 0
                 ]
-                found = [i for i in found if self.launch_of(i) < event.start]
+                found = [i for i in found if self.launch_of(i) <= event.start]
                 if found:
                     self.wait(call, max(found, key=lambda i: self.events[i].end))
             elif call in copies and event.duration > 2 * self.usual_launch:

@@ -26,6 +26,7 @@ def facts() -> dict[str, object]:
         "loader": host.LOADERS[0],
         "machinery": sorted(names.MACHINERY | sys.stdlib_module_names),
         "patterns": {
+            "waits": names.WAITS.pattern,
             "allocates": host.ALLOCATES.pattern,
             "locks": f"^(?:{host.LOCKS.pattern})",
             "function": f"^(?:{names.FUNCTION.pattern.replace('?P<', '?<')})$",
@@ -38,6 +39,7 @@ def facts() -> dict[str, object]:
             "copy": findings.COPY,
             "stream": findings.STREAM,
             "longest_handover": findings.LONGEST_HANDOVER,
+            "slow": findings.SLOW,
             "gap": findings.GAP,
             "other": findings.OTHER,
             "unseen": findings.UNSEEN,

@@ -48,8 +48,11 @@ function countsOf(events) {
 }
 
 function descriptionOf({ deviceProperties }, device) {
-  const found = Array.isArray(deviceProperties) && deviceProperties.find((each) => each?.id === device && each.name);
-  return found ? String(found.name).slice(0, 200) : device < 0 ? "a host without a GPU" : "a GPU";
+  if (device < 0) return "a host without a GPU";
+  const named = Array.isArray(deviceProperties) ? deviceProperties.filter((each) => each?.name) : [];
+  const own = named.filter(({ id }) => id === device);
+  const names = new Set((own.length ? own : named).map(({ name }) => String(name).slice(0, 200)));
+  return names.size === 1 ? [...names][0] : "a GPU";
 }
 
 /** Sentences that a reader has to know before using the figures. */

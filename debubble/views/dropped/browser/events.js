@@ -1,5 +1,5 @@
 // A trace as the events of a timeline, by the rules of debubble/traces/reading.py.
-import { isCall } from "./host.js";
+import { PATTERNS } from "./host.js";
 import { COPY, DRIVER, KERNEL, MEMSET, NONE, RUNTIME } from "./rows.js";
 
 const KINDS = { [KERNEL]: "kernel", [COPY]: "copy", [MEMSET]: "memset" };
@@ -96,7 +96,7 @@ function matched(rows, work, calls) {
 }
 
 function kindOf(text, launches) {
-  if (text.includes("Synchronize")) return "sync";
+  if (PATTERNS.waits.test(text)) return "sync";
   if (text.includes("GraphLaunch")) return "graph_launch";
   return launches ? "launch" : null;
 }
@@ -109,13 +109,27 @@ function copyKindOf(text) {
 }
 
 function shortName(text) {
-  const bare = text.replace(/^void /, "").split(/[<(]/, 1)[0];
+  const name = text.replace(/^void /, "").replaceAll("(anonymous namespace)::", "");
+  const mangled = /^_ZN?(?=\d)/.exec(name);
+  if (mangled) return lastPart(name.slice(mangled[0].length));
+  const bare = name.split(/[<(]/, 1)[0];
   return bare.split("::").at(-1).trim() || text;
 }
 
+/** The last of the names that follow each other in C++'s mangled form: `4name3two`. */
+function lastPart(mangled) {
+  let name = "";
+  for (let found; (found = /^\d+/.exec(mangled)); ) {
+    const end = found[0].length + Number(found[0]);
+    [name, mangled] = [mangled.slice(found[0].length, end), mangled.slice(end)];
+  }
+  return name;
+}
+
 function lanesOf(streams) {
-  const others = [...new Set(streams)].filter((stream) => stream !== FACTS.default_stream);
-  return new Map([FACTS.default_stream, ...others].map((stream, number) => [stream, `stream ${number}`]));
+  const first = streams.includes(0) ? 0 : FACTS.default_stream;
+  const others = [...new Set(streams)].filter((stream) => stream !== first);
+  return new Map([first, ...others].map((stream, number) => [stream, `stream ${number}`]));
 }
 
 /** The name of each thread that calls: null for the one with the most calls. */

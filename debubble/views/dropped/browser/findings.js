@@ -1,5 +1,5 @@
 // Idle time by cause and place, by the rules of debubble/traces/findings.py.
-import { endOf, findBubbles } from "../../race/browser/bubbles.js";
+import { endOf, findBubbles, SMALLEST_GAP } from "../../race/browser/bubbles.js";
 import { upper } from "../../timeline/browser/recording/columns.js";
 import { OUTSIDE } from "./host.js";
 import { NONE } from "./rows.js";
@@ -12,15 +12,19 @@ export function find(trace, host) {
   const { events } = trace;
   const bubbles = findBubbles(events), unseen = graphsWithoutKernels(events);
   const laneBefore = lanesByEnd(events), lost = waitsOf(events);
+  const onItsWay = Math.min(FACTS.causes.longest_handover, FACTS.causes.slow * usualLatency(events));
   const causes = new Map(), places = new Map();
+  let last = null;
   for (const bubble of bubbles) {
-    for (const whole of partsOf(bubble, trace, host, lost, laneBefore)) {
+    for (const whole of partsOf(bubble, trace, host, lost, laneBefore, onItsWay)) {
       for (const { cause, line, operator, start, end } of cutBy(whole, unseen.stretches)) {
         const key = `${cause} ${line} ${operator}`;
         if (!places.has(key)) places.set(key, { cause, line, operator, us: 0, times: 0 });
         const place = places.get(key);
         place.us += end - start;
-        place.times += 1;
+        const follows = last?.key === key && Math.abs(start - last.end) < SMALLEST_GAP;
+        place.times += follows ? 0 : 1;
+        last = { key, end };
         causes.set(cause, (causes.get(cause) ?? 0) + end - start);
       }
     }
@@ -29,14 +33,14 @@ export function find(trace, host) {
   return { bubbles, causes, places: sorted, bare: unseen.bare };
 }
 
-function* partsOf(bubble, trace, host, lost, laneBefore) {
+function* partsOf(bubble, trace, host, lost, laneBefore, onItsWay) {
   const { start, end, cause, held, line } = bubble, { events } = trace;
   const launch = events[bubble.next.launchedBy];
   const operator = launch?.operator ?? bubble.next.name;
   const part = { start, end, line };
   if (cause === "waiting for a copy") yield { ...part, cause: COPY_CAUSE, operator: held?.name ?? null };
   else if (cause === "waiting for a kernel") yield { ...part, line: null, cause: GAP, operator: null };
-  else if (cause === "other") {
+  else if (cause === "other" && !(launch && end - endOf(launch) <= onItsWay)) {
     const crossed = end - start <= FACTS.causes.longest_handover && laneBefore(start) !== bubble.next.lane;
     yield { ...part, cause: crossed ? STREAM : OTHER, operator };
   }
@@ -44,16 +48,16 @@ function* partsOf(bubble, trace, host, lost, laneBefore) {
   else {
     const waited = held ? Math.min(end, start + lost.get(held)) : start;
     if (held) yield { ...part, end: waited, line: held.line, cause: AFTER_WAIT, operator: held.operator ?? held.name };
-    yield* partsOfHost(trace, host, launch, waited, end, operator);
+    const launched = Math.min(Math.max(waited, endOf(launch)), end);
+    yield* partsOfHost(trace, host, launch, waited, launched, end, operator);
   }
 }
 
-/** Idle time by what the launching thread did in it. */
-function* partsOfHost({ origin }, host, launch, start, end, operator) {
-  const times = new Map();
-  for (const [us, doing] of host.stretches(host.tracks[launch.row], start + origin, end + origin)) {
-    times.set(doing, (times.get(doing) ?? 0) + us);
-  }
+/** Idle time by what the launching thread did in it. Time after it had launched counts as launching. */
+function* partsOfHost({ origin }, host, launch, start, launched, end, operator) {
+  const times = new Map(), add = (doing, us) => times.set(doing, (times.get(doing) ?? 0) + us);
+  for (const [us, doing] of host.stretches(host.tracks[launch.row], start + origin, launched + origin)) add(doing, us);
+  if (end > launched) add(host.ofCall.get(launch.row), end - launched);
   for (const [doing, us] of times) {
     const named = host.operator(doing);
     const line = doing.line === NONE ? null : doing.line;
@@ -73,6 +77,19 @@ function waitsOf(events) {
     previous.set(event.thread, event);
   }
   return lost;
+}
+
+/** The median of the microseconds from a launch to its work on a stream that is idle. */
+function usualLatency(events) {
+  const lastOf = new Map(), found = [];
+  for (const event of events.filter(({ lane }) => lane !== "host").sort((a, b) => a.start - b.start)) {
+    const launched = events[event.launchedBy]?.start;
+    if (lastOf.get(event.lane) < launched) found.push(event.start - launched);
+    lastOf.set(event.lane, endOf(event));
+  }
+  found.sort((a, b) => a - b);
+  const [below, above] = [found[(found.length - 1) >> 1], found[found.length >> 1]];
+  return found.length ? Math.max(0, (below + above) / 2) : 0;
 }
 
 /** The lane of the last device event that ended before a time. */

@@ -3,7 +3,7 @@ import { upper } from "../../timeline/browser/recording/columns.js";
 import { ANNOTATION, DRIVER, FUNCTION, NONE, OPERATOR, RUNTIME } from "./rows.js";
 
 export const [SYNC, ALLOCATION, LAUNCH, OPERATORS, PYTHON, LOADER, LOCK, OUTSIDE] = Array(8).keys();
-const PATTERNS = Object.fromEntries(Object.entries(FACTS.patterns).map(([name, text]) => [name, new RegExp(text)]));
+export const PATTERNS = Object.fromEntries(Object.entries(FACTS.patterns).map(([name, text]) => [name, new RegExp(text)]));
 const NOTHING = { kind: OUTSIDE, line: NONE, operator: NONE, number: 0 };
 export const isCall = (category) => category === RUNTIME || category === DRIVER;
 
@@ -49,11 +49,12 @@ export class Host {
     const { kind, line, operator } = around;
     const text = this.rows.names[name];
     if (isCall(category)) return this.doing(this.once(name, () => kindOfCall(text)), line, operator);
-    if (kind === LOADER || kind === LOCK) return around;
+    const isLine = category === FUNCTION && this.line(name) !== null;
+    if (kind === LOADER || kind === LOCK) return isLine ? this.doing(kind, name, operator) : around;
     if (category === OPERATOR) return this.doing(OPERATORS, line, text.startsWith("aten::") ? name : operator);
     if (category === ANNOTATION) return text.startsWith(FACTS.loader) ? this.doing(LOADER, line, operator) : around;
     const waits = this.once(name, () => (PATTERNS.locks.test(text) ? LOCK : PYTHON));
-    return this.doing(waits, this.line(name) ? name : line, operator);
+    return this.doing(waits, isLine ? name : line, operator);
   }
 
   once(name, kind) {
@@ -92,7 +93,7 @@ export class Host {
 
 function kindOfCall(text) {
   if (PATTERNS.allocates.test(text)) return ALLOCATION;
-  return text.includes("Synchronize") ? SYNC : LAUNCH;
+  return PATTERNS.waits.test(text) ? SYNC : LAUNCH;
 }
 
 /** The track of each row, that of its operator for a CUDA call. */

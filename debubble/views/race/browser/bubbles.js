@@ -2,7 +2,7 @@
 
 const LAUNCH_GAP = 10;
 const CLOCK_SLACK = 5;
-const SMALLEST_GAP = 0.005;
+export const SMALLEST_GAP = 0.005;
 const ON_HOST = "host", ON_THE_HOST = "waiting for the host";
 const HOLDING = ["sync", "python", "compile", "alloc"];
 
