@@ -11,7 +11,7 @@ import pytest
 from debubble.commands.board import safe_file
 from debubble.commands.board.group import MOST_QUESTIONS, Group, Member, key_of
 from debubble.commands.board.learner import plain
-from debubble.commands.board.questions import answers
+from debubble.commands.board.questions import answers, places
 from debubble.commands.board.server import Board
 from debubble.exercises.kata_files.catalogue import Catalogue
 from tests.instructions import instructions_of
@@ -54,6 +54,40 @@ def test_who_is_where_and_for_how_long(tmp_path):
     assert row["states"] == {FIRST: "solved", SECOND: "begun"}
     assert (row["current"], row["minutes"], row["attempts"], row["hints"]) == (SECOND, 25, 1, 1)
     assert row["is_here"]
+
+
+def test_a_learner_in_a_chapter_is_at_the_section_of_their_last_prediction(tmp_path):
+    sections = places(ROOT)
+    race = ("01", "Which number does step 1 find on the GPU?")
+    long = max(sections, key=lambda question: len(question[1]))
+    where = {
+        "in 01": [event("begun", 90, kata=FIRST), asked(race, 7)],
+        "in a long question": [asked(long, 7)],
+        "of another version": [asked(("03", QUESTION), 7)],
+        "without JupyterLab": [asked((None, QUESTION), 7)],
+        "back at a kata": [asked(race, 7), event("attempt", kata=FIRST, verdict="failed")],
+        "done with a kata": [asked(race, 7), event("attempt", 3, kata=FIRST, verdict="passed")],
+        "new here": [],
+    }
+    for name, lines in where.items():
+        write(tmp_path, name, event("board", name=name), *lines)
+    data = Board(Group(tmp_path, KATAS), sections=sections).data(teaches=False)
+    rows = {row["who"]: (row["at"], row["minutes"]) for row in data["learners"]}
+    assert rows == {
+        "in 01": ("01 · 5. The same buffer again", 7),
+        "in a long question": (f"{long[0]} · {sections[long]}", 7),
+        "of another version": ("chapter 03", 7),
+        "without JupyterLab": ("a chapter", 7),
+        "back at a kata": (FIRST, 0),
+        "done with a kata": (f"solved {FIRST}", 3),
+        "new here": ("", None),
+    }
+    assert [(one["kata"], one["at"]) for one in data["stops"]] == [(FIRST, 1)], "nobody who left"
+
+
+def asked(question: tuple[str | None, str], minutes_ago: float) -> str:
+    chapter, cell = question
+    return event("prediction", minutes_ago, chapter=chapter, cell=cell, value="8")
 
 
 def test_the_kata_that_keeps_most_comes_first(tmp_path):

@@ -12,7 +12,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 
 from debubble.commands.board.group import Group, Member
-from debubble.commands.board.questions import answers
+from debubble.commands.board.questions import answers, places
 from debubble.commands.board.server import Board, Handler, application
 from debubble.exercises.kata_files.catalogue import Catalogue
 
@@ -52,7 +52,8 @@ class LearnersOfTheHub(Group):
 async def serve(ours: Settings) -> None:
     os.environ["DEBUBBLE_GPU_QUEUE"] = str(ours.gpu_queue)
     prefix = os.environ["JUPYTERHUB_SERVICE_PREFIX"]
-    board = Board(LearnersOfTheHub(ours), ours.state / "revealed.json", answers(CHECKOUT))
+    revealed = ours.state / "revealed.json"
+    board = Board(LearnersOfTheHub(ours), revealed, answers(CHECKOUT), places(CHECKOUT))
     app = application(
         board, OfTheHub, prefix, more=[(f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
     )

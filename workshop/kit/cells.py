@@ -1,4 +1,4 @@
-"""A chapter's cells as the kit reads them: their sections, their paragraphs, their stored texts."""
+"""A chapter's cells as the kit reads them: their paragraphs and their stored texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ SLIDE = "slide"
 stands above a question, or the story below the title. `false` leaves the slide out."""
 MORE = "more"
 """The tag of cells in a folded part."""
-FOLDED = "If you want to know more: "
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*(])")
 
 
@@ -22,25 +21,6 @@ def source_of(cell: Cell) -> str:
 
 def is_folded(cell: Cell) -> bool:
     return MORE in cell["metadata"].get("tags", ())
-
-
-def sections(cells: Sequence[Cell]) -> list[str]:
-    """Returns the heading above each cell, without marks; the chapter's title above the first
-    section."""
-    found, section = [], ""
-    for cell in cells:
-        if cell["cell_type"] == "markdown":
-            headings = re.findall(r"^#+ (.+)$", source_of(cell), re.MULTILINE)
-            section = _without_fold(headings[-1]) if headings else section
-        found.append(section)
-    return found
-
-
-def _without_fold(heading: str) -> str:
-    """Returns a folded part's heading as a slide's: "The recording" of "If you want to know more:
-    the recording"."""
-    words = heading.removeprefix(FOLDED)
-    return heading if words == heading else words[:1].upper() + words[1:]
 
 
 def paragraphs(cell: Cell) -> list[str]:

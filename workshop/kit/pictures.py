@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from debubble.commands.board.questions import Cell
+from debubble.commands.board.questions import Cell, sections
 from debubble.views.embedding import BYTES, MIME
 from debubble.views.planes import from_planes
 from debubble.views.timeline.packing import EVENT_COLUMNS, KINDS, unpack
 
-from .cells import SLIDE, first_sentence, is_folded, last_sentence, paragraphs, sections
+from .cells import SLIDE, first_sentence, is_folded, last_sentence, paragraphs
 
 MOST_LINES = 5
 

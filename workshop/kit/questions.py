@@ -8,9 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from debubble.commands.board.questions import Cell, Question, cells_of, questions_of, shown_name
+from debubble.commands.board.questions import (
+    Cell,
+    Question,
+    cells_of,
+    questions_of,
+    sections,
+    shown_name,
+)
 
-from .cells import SENTENCE, SLIDE, before, paragraphs, printed, sections, source_of
+from .cells import SENTENCE, SLIDE, before, paragraphs, printed, source_of
 
 INTRODUCTION = """# Questions
 

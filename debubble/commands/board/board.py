@@ -25,16 +25,16 @@ def board(folder: Path, port: int, address: str, kept: Path | None) -> None:
     except ImportError:
         refuse("tornado is not installed here: `make lab` installs what the board needs")
     from .group import Group
-    from .questions import answers
+    from .questions import answers, places
     from .server import Board, application, for_this_host
 
     with refusing():
         catalogue = find_catalogue()
     if not folder.is_dir():
         refuse(f"{folder} is no folder: name the one in which the learners' folders lie")
-    token = secrets.token_urlsafe(12)
+    root, token = catalogue.root, secrets.token_urlsafe(12)
     hosts = {*LOCAL, address} if address in LOCAL else set()
-    ours = Board(Group(folder, catalogue.katas), kept, answers(catalogue.root))
+    ours = Board(Group(folder, catalogue.katas), kept, answers(root), places(root))
     server = HTTPServer(application(ours, for_this_host(token, lambda: hosts)))
 
     async def serve() -> None:

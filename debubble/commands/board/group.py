@@ -115,12 +115,14 @@ class Group:
         *,
         teaches: bool,
         known: Mapping[str, str] = MappingProxyType({}),
+        sections: Mapping[tuple[str, str], str] = MappingProxyType({}),
     ) -> dict[str, object]:
         """Returns the data of the board's page: katas, learners, and predictions. A learner's page
         (`teaches` False) has the predictions for a question only once its answer is in
-        `revealed`. `known` has the chapters' answers by the question's key, for the teacher."""
+        `revealed`. `known` has the chapters' answers by the question's key, for the teacher;
+        `sections` the headings by (chapter, question)."""
         now = time.time()
-        rows = [self._row(number, name, seat, now) for number, (name, seat) in self._numbered()]
+        rows = [self._row(number, seat, sections, now) for number, (_, seat) in self._numbered()]
         return {
             "katas": [
                 {"name": kata.name, "chapter": kata.chapter, "title": kata.title}
@@ -142,7 +144,9 @@ class Group:
         hidden = lambda item: hashlib.sha256(self.salt + item[0].encode(errors="replace")).digest()
         return [*enumerate(sorted(self.seats.items(), key=hidden), start=1)]
 
-    def _row(self, number: int, name: str, seat: Seat, now: float) -> dict[str, object]:
+    def _row(
+        self, number: int, seat: Seat, sections: Mapping[tuple[str, str], str], now: float
+    ) -> dict[str, object]:
         learner = seat.learner
         current = learner.current
         states = {
@@ -157,7 +161,8 @@ class Group:
             "states": states,
             "solved": sum(state == "solved" for state in states.values()),
             "current": current,
-            "minutes": _minutes(learner.begun.get(current or ""), now),
+            "at": learner.place(sections),
+            "minutes": _minutes(learner.since(), now),
             "attempts": standing.attempts if standing else 0,
             "hints": standing.hints if standing else 0,
             "is_here": now - learner.last < HERE_SECONDS,

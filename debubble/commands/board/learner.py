@@ -7,7 +7,7 @@ counts if the catalogue has it, a time if it is one, a text without its control 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -26,7 +26,13 @@ class Participant:
     """The time at which each kata was begun or first tried, in seconds since 1970."""
     solved: dict[str, float] = field(default_factory=dict)
     current: str | None = None
-    """The kata of the last event, or None if that event solved it."""
+    """The kata of the last event, or None if that event solved it or was a prediction."""
+    asked: tuple[str, str] | None = None
+    """The (chapter, question) of the last event, or None if that was a kata's."""
+    done: str | None = None
+    """The kata that the last event solved, or None."""
+    moved: float = 0.0
+    """The time of the last event of a kata or prediction, in seconds since 1970."""
     last: float = 0.0
     """The time of the last event, in seconds since 1970."""
     predictions: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -46,7 +52,7 @@ class Participant:
         self.last = max(self.last, time)
         kind, kata = event.get("kind"), event.get("kata")
         if kind == "prediction":
-            self._predict(event)
+            self._predict(event, time)
         elif kind == "board":
             self.name = plain(event.get("name"), LONGEST_NAME)
         elif isinstance(kata, str) and kata in katas:
@@ -59,9 +65,25 @@ class Participant:
                 self.begun.setdefault(kata, time)
             if standing.solved:
                 self.solved.setdefault(kata, time)
-            self.current = None if standing.solved else kata
+                self._move(time, done=kata)
+            else:
+                self._move(time, current=kata)
 
-    def _predict(self, event: ProgressEvent) -> None:
+    def place(self, sections: Mapping[tuple[str, str], str]) -> str:
+        """Returns where the learner is: at a kata, done with one, in the section of their last
+        prediction, or "" before all of that. `sections` has the headings by (chapter, question)."""
+        if not self.asked:
+            return f"solved {self.done}" if self.done else self.current or ""
+        chapter, _ = self.asked
+        if heading := sections.get(self.asked):
+            return f"{chapter} · {heading}"
+        return f"chapter {chapter}" if chapter.isdecimal() else "a chapter"
+
+    def since(self) -> float | None:
+        """Returns the time since when the learner is there, in seconds since 1970."""
+        return self.begun.get(self.current) if self.current else self.moved or None
+
+    def _predict(self, event: ProgressEvent, time: float) -> None:
         question = plain(event.get("cell"), LONGEST_TEXT)
         said = plain(event.get("value"), LONGEST_TEXT)
         key = (plain(event.get("chapter"), 4), question)
@@ -71,6 +93,17 @@ class Participant:
             and (key in self.predictions or len(self.predictions) < MOST_PREDICTIONS)
         ):
             self.predictions[key] = said
+            self._move(time, asked=key)
+
+    def _move(
+        self,
+        time: float,
+        *,
+        current: str | None = None,
+        done: str | None = None,
+        asked: tuple[str, str] | None = None,
+    ) -> None:
+        self.moved, self.current, self.done, self.asked = time, current, done, asked
 
 
 def plain(value: object, most: int) -> str:

@@ -35,7 +35,7 @@ function showLearners(data) {
   const rows = data.learners.map((learner) => {
     const who = element("td", learner.who + (learner.is_cut ? " (a file of more than 2 MB)" : ""));
     const tries = learner.current ? `${learner.attempts}, ${learner.hints}` : "";
-    const made = row([who, learner.current || "", minutes(learner.minutes), tries]);
+    const made = row([who, learner.at, minutes(learner.minutes), tries]);
     if (!learner.is_here) made.className = "away";
     data.katas.forEach((kata, number) => {
       const state = learner.states[kata.name] || "";

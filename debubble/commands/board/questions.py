@@ -17,6 +17,8 @@ STORED = "tests/chapters"
 """The folder with the chapters and all their outputs, from the repository's folder."""
 QUESTION = "Predict: "
 WIDGET = "application/vnd.jupyter.widget-view+json"
+FOLDED = "If you want to know more: "
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 CHOICE = re.compile(r"^  \( \) (.*)$", re.MULTILINE)
 
 Cell = dict
@@ -40,12 +42,45 @@ def answers(root: Path) -> dict[tuple[str, str], str]:
     """Returns the answer to each question of a repository's chapters and the reason for it, by
     (chapter's number, question). Empty without stored outputs, as in an installed package."""
     found = {}
-    for path in sorted((root / STORED).glob("[0-9][0-9]_*.ipynb")):
+    for path in _stored(root):
         for question in questions_of(cells_of(path)):
             if question.answered:
                 said = f"{question.answer}." if question.answer else ""
                 found[path.name[:2], question.text] = f"{said} {question.because}".strip()
     return found
+
+
+def places(root: Path) -> dict[tuple[str, str], str]:
+    """Returns the heading above each question of a repository's chapters, by (chapter's number,
+    question). Empty without stored outputs, as in an installed package."""
+    found = {}
+    for path in _stored(root):
+        cells = cells_of(path)
+        headings = sections(cells)
+        for question in questions_of(cells):
+            found[path.name[:2], question.text] = headings[question.number - 1]
+    return found
+
+
+def _stored(root: Path) -> list[Path]:
+    return sorted((root / STORED).glob("[0-9][0-9]_*.ipynb"))
+
+
+def sections(cells: Sequence[Cell]) -> list[str]:
+    """Returns the heading above each cell, without marks; the chapter's title above the first
+    section. Of a folded part it has the words alone: "The recording"."""
+    found, section = [], ""
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            headings = HEADING.findall("".join(cell["source"]))
+            section = _without_fold(headings[-1]) if headings else section
+        found.append(section)
+    return found
+
+
+def _without_fold(heading: str) -> str:
+    words = heading.removeprefix(FOLDED)
+    return heading if words == heading else words[:1].upper() + words[1:]
 
 
 def cells_of(path: Path) -> list[Cell]:

@@ -18,7 +18,7 @@ from tornado import web
 from debubble.accelerator.lease import FOLDER, line
 
 from .group import Group, key_of
-from .learner import plain
+from .learner import LONGEST_TEXT, plain
 
 PAGE = Path(__file__).with_name("page.html")
 FRESH_SECONDS = 0.5
@@ -31,16 +31,21 @@ POLICY = (
 
 class Board:
     """The data that the page shows, and the revealed answers, stored in a file if one is given.
-    `answers` are those of the chapters, by (chapter, question)."""
+    `answers` and `sections` are those of the chapters, by (chapter, question)."""
 
     def __init__(
         self,
         group: Group,
         kept: Path | None = None,
         answers: Mapping[tuple[str, str], str] | None = None,
+        sections: Mapping[tuple[str, str], str] | None = None,
     ) -> None:
         self.group, self.kept = group, kept
         self.known = {key_of(*question): answer for question, answer in (answers or {}).items()}
+        self.sections = {
+            (chapter, plain(question, LONGEST_TEXT)): heading
+            for (chapter, question), heading in (sections or {}).items()
+        }
         self.revealed: dict[str, str] = {}
         self.looked = 0.0
         self.trouble = ""
@@ -63,7 +68,9 @@ class Board:
             "gpu": [
                 {"who": plain(one.who, 30), "minutes": int(one.seconds / 60)} for one in waiting
             ],
-            **self.group.shown(self.revealed, teaches=teaches, known=self.known),
+            **self.group.shown(
+                self.revealed, teaches=teaches, known=self.known, sections=self.sections
+            ),
         }
 
     def reveal(self, key: str, answer: str | None) -> None:
