@@ -29,6 +29,12 @@ def gain_of_serving(gpu: str = "nvidia-h200") -> float:
     return 100 * (serving["after"]["requests_per_s"] / serving["before"]["requests_per_s"] - 1)
 
 
+def loop(variant: str) -> float:
+    """Returns the microseconds of one of many small steps of chapter 07 in a row."""
+    small = figures("host_bound")["presets"]["small"]["steps"]["decode"]
+    return small[variant]["loop_us"]
+
+
 LINK = lambda: calibration()["h2d_bandwidth"]
 FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("00", "55"): lambda: LINK() / 1e3,
@@ -47,6 +53,8 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("05", "122"): gain_of_serving,
     ("05", "227"): lambda: gain_of_serving("nvidia-h100-80gb-hbm3"),
     ("05", "605"): lambda: 4096 * 8192 / LINK(),
+    ("07", "1.58"): lambda: (900 - 300) / (1 - 1 / 1.61) / 1e3,
+    ("07", "7.5"): lambda: loop("before") / loop("after"),
 }
 """The value of each (chapter, number) that no cell shows, computed from stored figures."""
 REASONS = {

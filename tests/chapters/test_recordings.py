@@ -21,7 +21,7 @@ RECORDINGS = [
     )
     for gpu in sorted((ASSETS / "timelines").iterdir())
     for path in sorted(gpu.glob("*.json"))
-    for system in (*STEPS, "offload")
+    for system in (*STEPS, "offload", "host_bound")
     if path.stem.startswith(f"{system}_")
 ]
 of_every_gpu = pytest.mark.parametrize("gpu, system, variant", RECORDINGS)
