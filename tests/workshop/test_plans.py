@@ -13,6 +13,7 @@ pytest.importorskip("mistune", reason="slides are made where the chapters' packa
 
 from workshop.kit.cells import source_of
 from workshop.kit.deck import deck
+from workshop.kit.questions import asked_in
 
 from .chapters import ROOT, chapter_of
 
@@ -66,6 +67,32 @@ def test_the_slides_and_sections_that_a_plan_names_are_there(plan):
         source = "".join(map(source_of, cells_of(chapter_of(number))))
         for section in range(int(first), int(last or first) + 1):
             assert f"## {section}. " in source, (number, section)
+
+
+NUMBERS = {"one prediction": 1, "the prediction": 1, "two predictions": 2, "prediction:": 1}
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda p: p.stem)
+def test_the_sections_of_a_row_ask_as_often_as_the_plan_counts_on(plan):
+    for line in plan.read_text().splitlines():
+        named = re.search(r"(\d\d), sections? (\d+)(?: (?:and|to) (\d+))?", line)
+        asks = max((count for words, count in NUMBERS.items() if words in line), default=0)
+        if named and asks:
+            number, first, last = named.groups()
+            sections = range(int(first), int(last or first) + 1)
+            asked = [one.section for one in asked_in(cells_of(chapter_of(number)))]
+            found = [
+                one for one in asked if one[:1].isdecimal() and int(one.split(".")[0]) in sections
+            ]
+            assert len(found) >= asks, (line, asked)
+
+
+def test_the_story_of_each_chapter_that_a_team_may_choose_is_on_a_slide():
+    text = (ROOT / "workshop/kit/plans/one-day.md").read_text()
+    assert "the chapter of your choice, its story from the slides" in text
+    named = re.findall(r"\b(0[2-5]) for\s", text)
+    assert named == ["02", "03", "04", "05"]
+    assert all(deck(cells_of(chapter_of(number)))[0].story for number in named)
 
 
 def test_the_plans_name_slides():

@@ -143,15 +143,17 @@ def test_texts_of_a_chapter_are_shown_as_text(tmp_path):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_each_slides_picture_is_drawn_in_both_themes(tmp_path, theme):
+@pytest.mark.parametrize(
+    "theme, number, width, height", [("light", "03", 1366, 768), ("dark", "04", 1920, 1080)]
+)
+def test_each_slides_picture_is_drawn_in_both_themes(tmp_path, theme, number, width, height):
     from ..browser.chromium import chromium
 
-    chapter = chapter_of("03")
+    chapter = chapter_of(number)
     path = tmp_path / "slides.html"
     path.write_text(slides(chapter))
     with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1366, "height": 768}, color_scheme=theme)
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
         errors = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(path.as_uri())
@@ -163,6 +165,8 @@ def test_each_slides_picture_is_drawn_in_both_themes(tmp_path, theme):
                 for slider in page.locator("section.now .stage input[type=range]").all():
                     slider.fill(slider.get_attribute("max"))
                     slider.blur()
+            tall = page.evaluate("document.documentElement.scrollHeight")
+            assert tall <= height, page.url
             for _ in page.locator("section.now .step").all():
                 assert not page.locator("section.now .answer").is_visible()
                 page.keyboard.press("ArrowRight")

@@ -4,7 +4,7 @@ import { unpack } from "../../scripts/site/browser/unpack.js";
 import { VIEWS } from "../../scripts/site/browser/views.js";
 
 const KEYS = { ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1 };
-const [SMALLEST, LARGEST, FOOT] = [0.6, 1.6, 40];
+const [SMALLEST, LARGEST] = [0.6, 1.6];
 const OWN = "input, button, canvas, [role=slider]";
 const all = [...document.querySelectorAll("section")];
 let at = Math.min(all.length, Math.max(1, Number(location.hash.slice(1)) || 1)) - 1;
@@ -52,7 +52,8 @@ async function wake(figure) {
 /** Enlarges a view as much as the rest of the window allows: its letters are small for a room. Its
  * words take more lines as it grows, so the size is found in a few steps. */
 function fit(stage) {
-  const room = innerHeight - stage.getBoundingClientRect().top - FOOT;
+  const below = Number.parseFloat(getComputedStyle(stage.closest("section")).paddingBottom);
+  const room = Math.floor(innerHeight - stage.getBoundingClientRect().top - below) - 1;
   let zoom = LARGEST;
   do stage.style.zoom = zoom;
   while (stage.getBoundingClientRect().height > room && (zoom -= 0.1) > SMALLEST);
