@@ -200,19 +200,18 @@ def usual_latency(events: list[Event]) -> float:
 
 def without(part: Part, unseen: list[tuple[float, float]]) -> Iterator[Part]:
     """Yields a part in pieces: those in which a graph may have run have no known cause."""
-    reached = part.start
     first = max(0, bisect_right(unseen, (part.start, part.start)) - 1)
     for start, end in unseen[first:]:
         if start >= part.end:
             break
-        start, end = max(start, reached), min(end, part.end)
-        if end > start:
-            if start > reached:
-                yield part._replace(start=reached, end=start)
-            yield Part(start, end, UNSEEN, part.source, part.operator)
-            reached = end
-    if part.end > reached:
-        yield part._replace(start=reached)
+        if end > part.start:
+            start, end = max(start, part.start), min(end, part.end)
+            if start > part.start:
+                yield part._replace(end=start)
+            yield part._replace(start=start, end=end, cause=UNSEEN)
+            part = part._replace(start=end)
+    if part.end > part.start:
+        yield part
 
 
 def bare_graphs(events: list[Event]) -> list[Event]:

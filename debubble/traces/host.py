@@ -12,16 +12,7 @@ import numpy as np
 
 from ..contract.source_line import SourceLine
 from .names import WAITS, function_line
-from .rows import (
-    ANNOTATION,
-    DRIVER,
-    FUNCTION,
-    NONE,
-    OPERATOR,
-    RUNTIME,
-    Integers,
-    Rows,
-)
+from .rows import ANNOTATION, DRIVER, FUNCTION, NONE, OPERATOR, RUNTIME, Integers, Rows
 
 SYNC, ALLOCATION, LAUNCH, OPERATORS, PYTHON, LOADER, LOCK, OUTSIDE = range(8)
 DOING = (

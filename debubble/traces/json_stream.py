@@ -34,7 +34,6 @@ class JsonStream:
     def read(self, event: Callable[[object], None]) -> dict[str, object]:
         """Calls `event` for each item of `traceEvents`, and returns the other entries of the
         top-level object. Raises TraceFileError, with the place, for anything else."""
-        self._expect_object()
         before, start = self._up_to_events(), self._passed + self._at
         if EVENTS.search(before):
             for item in self._items():
@@ -47,24 +46,21 @@ class JsonStream:
             raise self.damaged("it has no list traceEvents")
         return header
 
-    def _expect_object(self) -> None:
-        """Passes what is before the object's brace."""
-        first = ""
-        while not first and self._fill():
-            text = self._text.lstrip("\ufeff \t\n\r")
-            self._at, first = len(self._text) - len(text), text[:1]
-        if first == "[":
-            raise self.damaged("it is a list, and torch.profiler writes an object with traceEvents")
-        if first != "{":
-            raise self.damaged("it is not JSON" if first else "it is empty")
-
     def _up_to_events(self) -> str:
         """Passes and returns the text up to the first event, or all text if there is none."""
         while not (found := EVENTS.search(self._text, self._at)):
-            if len(self._text) > MOST_CHARACTERS or not self._fill():
+            if self._text.isspace():
+                self._at = len(self._text)
+            if len(self._text) - self._at > MOST_CHARACTERS or not self._fill():
                 break
-        begin, self._at = self._at, found.end() if found else len(self._text)
-        return self._text[begin : self._at]
+        end = found.end() if found else len(self._text)
+        text = self._text[self._at : end].lstrip("\ufeff \t\n\r")
+        self._at = end
+        if text.startswith("["):
+            raise self.damaged("it is a list, and torch.profiler writes an object with traceEvents")
+        if not text.startswith("{"):
+            raise self.damaged("it is not JSON" if text else "it is empty")
+        return text
 
     def _items(self) -> Iterator[Any]:
         """Yields the items of the list that begins at the current place, up to its end."""

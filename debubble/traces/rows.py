@@ -115,7 +115,7 @@ class Collector:
         self.events += 1
         try:
             if not isinstance(event, dict):
-                raise TypeError("it is no object")
+                raise ValueError("it is no object")
             phase = event["ph"]
             if phase == "X":
                 category = CATEGORIES.get(str(event.get("cat")))
@@ -126,10 +126,15 @@ class Collector:
             elif phase == "M" and event.get("name") == "thread_name":
                 track = Track(event.get("pid"), event.get("tid"))
                 self.thread_names[track] = str(event["args"]["name"])[:200]
-        except (KeyError, TypeError, AttributeError, OverflowError, ValueError) as error:
-            what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-            place = f"event {self.events:,} is none of a profiler"
-            raise self._damaged(f"{place}: {what[:120]}") from None
+        except KeyError as error:
+            raise self._none_of_a_profiler(f"{error.args[0]!r} is missing") from None
+        except ValueError as error:
+            raise self._none_of_a_profiler(str(error)[:120]) from None
+        except (TypeError, AttributeError, OverflowError):
+            raise self._none_of_a_profiler("a value in it has another type") from None
+
+    def _none_of_a_profiler(self, what: str) -> TraceFileError:
+        return self._damaged(f"event {self.events:,} is none of a profiler: {what}")
 
     def _keep(self, event: dict[str, Any], category: int) -> None:
         start, duration = event["ts"], event.get("dur", 0)

@@ -98,26 +98,17 @@ def summarize(trace: Trace, step: int | None = None, measured_us: float | None =
     share = None if measured_us is None else measured_us / steps.usual
     without, scale, path = largest(trace, found.places, share)
     if without:
-        notes.append(note_of_prediction(scale))
+        notes.append(NOTES["scaled" if scale < 1 else "without"].format(scale=scale))
     elif len(trace.timeline.events) > MOST_EVENTS:
         notes.append(f"Traces of more than {MOST_EVENTS:,} calls and kernels are not replayed.")
     return Summary(trace.timeline.label, counts, found, steps, chosen, notes, without, path)
 
 
-def note_of_prediction(scale: float) -> str:
-    """Returns what the column "without it" means."""
-    text = (
-        '"Without it" is the share of the whole trace\'s time that a replay without this place '
-        "predicts to be gone. Gains of several places don't add up. Work that a fix adds or drops "
-        "is not in it"
-    )
-    if scale < 1:
-        return (
-            f"{text}. The host's times are multiplied by {scale:.2f}, as the measured step needs."
-        )
-    return f"{text}, and the host is as slow as under the profiler (--measured)."
-
-
+WITHOUT = (
+    '"Without it" is the share of the whole trace\'s time that a replay without this place '
+    "predicts to be gone. Gains of several places don't add up. Work that a fix adds or drops is "
+    "not in it"
+)
 NOTES = {
     "lost": LOST,
     "no_gpu": "The trace has no work of a GPU: profile with ProfilerActivity.CUDA on a machine "
@@ -129,6 +120,9 @@ NOTES = {
     "stacks": "Stacks slow Python down: times in Python are longer than they are without a "
     "profiler. A place is a function and its first line, since the profiler writes no other.",
     "other_gpus": "This is GPU {device}; the trace also has GPU {others} (--gpu).",
+    "without": f"{WITHOUT}, and the host is as slow as under the profiler (--measured).",
+    "scaled": f"{WITHOUT}. The host's times are multiplied by {{scale:.2f}}, as the measured step "
+    "needs.",
     "overhead": "The profiler itself reports {ms} ms of its own work.",
 }
 """Sentences that a reader has to know before using the figures, here and on the site's page."""

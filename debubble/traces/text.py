@@ -30,19 +30,14 @@ def is_packed(path: Path) -> bool:
 def opening(path: Path, size: int = 65_536) -> str:
     """Returns the first characters of a file's text, unpacked. Raises TraceFileError for a file
     that can't be read."""
-    first = b""
-    for part in bytes_of(path, size):
-        first += part
-        if len(first) >= size:
-            break
-    return first[:size].decode("utf-8", errors="replace")
+    return next(texts(path, size), "")
 
 
-def texts(path: Path) -> Iterator[str]:
-    """Yields a file's text in parts of some MB. What is not UTF-8 in it, such as a function's name,
-    is replaced. Raises TraceFileError for a file that can't be read."""
+def texts(path: Path, size: int | None = None) -> Iterator[str]:
+    """Yields a file's text in parts of `size` bytes, by default some MB. What is not UTF-8 in it,
+    such as a function's name, is replaced. Raises TraceFileError for a file that can't be read."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    for part in bytes_of(path, BYTES_AT_A_TIME):
+    for part in bytes_of(path, size or BYTES_AT_A_TIME):
         yield decoder.decode(part)
 
 

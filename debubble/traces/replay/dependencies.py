@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_right
-from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice
 
 from ...timeline.bubbles import CLOCK_SLACK, LAUNCH_GAP
 from ...timeline.event import Event
@@ -15,6 +16,9 @@ OWN_THREAD = 20.0
 """Microseconds between two calls of a thread in which it waited for no other thread."""
 SYNC_ITSELF = 2.0
 """Microseconds that a call takes that could wait and does not."""
+MOST_LAUNCHED_LATER = 100
+"""The most pieces of work that end within a wait, though other threads launched them after it
+began."""
 
 
 def graph_of(events: list[Event]) -> Graph:
@@ -37,6 +41,8 @@ class _Builder:
         self.calls = [index for index in starts if not events[index].on_device]
         self.call_starts = [events[index].start for index in self.calls]
         self.work = [index for index in starts if events[index].on_device]
+        self.by_end = sorted(self.work, key=lambda index: events[index].end)
+        self.ends = [events[index].end for index in self.by_end]
         copies = {events[index].launched_by for index in self.work if events[index].kind == "copy"}
         launches = [
             events[call].duration
@@ -72,8 +78,6 @@ class _Builder:
         """Gives the device's work its edges: from the work before it in its stream, from its
         launch, and from another stream if neither explains its start."""
         latency, last_of = usual_latency(self.events), dict[str, int]()
-        by_end = sorted(self.work, key=lambda index: self.events[index].end)
-        ends = [self.events[index].end for index in by_end]
         for index in self.work:
             event = self.events[index]
             self.edges[2 * index + 1] = [Edge(2 * index, event.duration)]
@@ -82,12 +86,11 @@ class _Builder:
             free = 0.0 if before is None else self.events[before].end
             launched = self.launch_of(index)
             ready = launched + latency
-            at = bisect_right(ends, event.start) - 1
-            held = by_end[at] if at >= 0 else None
+            held = next(self.ended_before(event.start), index)
+            late_by = event.start - max(ready, free)
             crossed = (
-                held is not None
-                and self.events[held].lane != event.lane
-                and event.start - max(ready, free) > LAUNCH_GAP > event.start - ends[at]
+                self.events[held].lane != event.lane
+                and late_by > LAUNCH_GAP > event.start - self.events[held].end
             )
             if crossed:
                 edges.append(self.after(held, event.start))
@@ -118,27 +121,21 @@ class _Builder:
         launch = self.events[index].launched_by
         return 0.0 if launch is None else self.events[launch].start
 
+    def ended_before(self, time: float) -> Iterator[int]:
+        """Yields the device's work that ended up to a time, the last first."""
+        at = bisect_right(self.ends, time)
+        return (self.by_end[place] for place in range(at - 1, -1, -1))
+
     def add_waits(self) -> None:
         """Lets each call that waits end after the work that it waited for."""
-        lanes: defaultdict[str, list[int]] = defaultdict(list)
-        copies: dict[int, int] = {}
-        for index in self.work:
-            event = self.events[index]
-            lanes[event.lane].append(index)
-            if event.pageable and event.launched_by is not None:
-                copies[event.launched_by] = index
-        ends = {lane: [self.events[i].end for i in work] for lane, work in lanes.items()}
+        copies = {self.events[i].launched_by: i for i in self.work if self.events[i].pageable}
         for call in self.calls:
             event = self.events[call]
             if event.kind == "sync":
-                found = [
-                    work[at]
-                    for lane, work in lanes.items()
-                    if (at := bisect_right(ends[lane], event.end + CLOCK_SLACK) - 1) >= 0
-                ]
-                found = [i for i in found if self.launch_of(i) <= event.start]
-                if found:
-                    self.wait(call, max(found, key=lambda i: self.events[i].end))
+                ended = islice(self.ended_before(event.end + CLOCK_SLACK), MOST_LAUNCHED_LATER)
+                work = next((i for i in ended if self.launch_of(i) <= event.start), None)
+                if work is not None:
+                    self.wait(call, work)
             elif call in copies and event.duration > 2 * self.usual_launch:
                 self.wait_for_copy(call, copies[call])
 

@@ -9,8 +9,10 @@ waited for the work of another stream that had just ended.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 
@@ -33,31 +35,28 @@ class Graph:
     waiting: set[int]
     anchored: dict[int, int]
 
-    def span(self, changed: dict[int, list[Edge]] | None = None) -> float:
-        """Returns the microseconds from time 0 to the last end, with other edges for some nodes."""
-        times = [0.0] * len(self.edges)
+    def replay(self, changed: dict[int, list[Edge]] | None = None) -> tuple[list[float], list[int]]:
+        """Returns the time of each node, and the node that each reached last needed, or itself.
+        `changed` has other edges for some nodes."""
+        times, needed = [0.0] * len(self.edges), list(range(len(self.edges)))
         instead = changed or {}
         for node in self.order:
-            reached = 0.0
             for before, delay in instead.get(node) or self.edges[node]:
                 time = times[before] + delay
-                if time > reached:
-                    reached = time
-            times[node] = reached
-        return max(times)
+                if time > times[node]:
+                    times[node], needed[node] = time, before
+        return times, needed
+
+    def span(self, changed: dict[int, list[Edge]] | None = None) -> float:
+        """Returns the microseconds from time 0 to the last end."""
+        return max(self.replay(changed)[0])
 
     def longest(self) -> tuple[list[float], list[int]]:
         """Returns the time of each node, and the nodes of the chain that ends last, in order."""
-        times, needed = [0.0] * len(self.edges), list(range(len(self.edges)))
-        for node in self.order:
-            for before, delay in self.edges[node]:
-                if times[before] + delay > times[node]:
-                    times[node], needed[node] = times[before] + delay, before
-        node = max(range(len(times)), key=times.__getitem__, default=0)
-        chain = [node]
-        while needed[node] != node and times[needed[node]] <= times[node]:
-            node = needed[node]
-            chain.append(node)
+        times, needed = self.replay()
+        chain = [max(range(len(times)), key=times.__getitem__)]
+        while needed[chain[-1]] != chain[-1] and times[needed[chain[-1]]] <= times[chain[-1]]:
+            chain.append(needed[chain[-1]])
         return times, chain[::-1]
 
     @cached_property
@@ -67,22 +66,14 @@ class Graph:
 
 
 def in_order(edges_of: list[list[Edge]]) -> list[int]:
-    """Returns the nodes in an order in which each comes after those that it needs. Clocks of
-    host and device differ a little, so times alone don't give it."""
-    needs = [len(edges) for edges in edges_of]
-    then: list[list[int]] = [[] for _ in edges_of]
-    for node, edges in enumerate(edges_of):
-        for before, _ in edges:
-            then[before].append(node)
-    order, ready = [], [node for node, count in enumerate(needs) if not count]
-    while ready:
-        node = ready.pop()
-        order.append(node)
-        for following in then[node]:
-            needs[following] -= 1
-            if not needs[following]:
-                ready.append(following)
-    if len(order) < len(needs):
-        reached = set(order)
-        order += [node for node in range(len(needs)) if node not in reached]
-    return order
+    """Returns the nodes in an order in which each comes after those that it needs. Clocks of host
+    and device differ a little, so times alone don't give it, and a few nodes may need each other:
+    they come last."""
+    needed = {node: [before for before, _ in edges] for node, edges in enumerate(edges_of)}
+    sorter, order = TopologicalSorter(needed), list[int]()
+    with suppress(CycleError):
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        order.extend(ready)
+        sorter.done(*ready)
+    return order + sorted(needed.keys() - set(order))

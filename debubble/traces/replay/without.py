@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -138,14 +139,14 @@ def place(finding: Finding) -> tuple[object, object]:
 def host_scale_for(trace: Trace, measured_us: float) -> float:
     """Returns the factor by which the host's times have to be multiplied for a replay of
     `measured_us`, the microseconds that the same work took without a profiler; from 0.05 to 1."""
-    low, high, replay = 0.05, 1.0, Without(trace)
-    for _ in range(10):
-        replay.host_scale = (low + high) / 2
-        if replay.span([]) > measured_us:
-            high = replay.host_scale
-        else:
-            low = replay.host_scale
-    return high
+    replay = Without(trace)
+
+    def span_of(thousandths: int) -> float:
+        replay.host_scale = thousandths / 1000
+        return replay.span([])
+
+    scales = range(50, 1001)
+    return scales[min(bisect_left(scales, measured_us, key=span_of), len(scales) - 1)] / 1000
 
 
 def largest(
