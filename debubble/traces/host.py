@@ -160,8 +160,17 @@ class Reader:
         starts, doing = array("d"), array("q")
         inside: dict[tuple[int, int, int], int] = {}
         outside = self.number(NOTHING)
-        around, open_rows = outside, [(float("inf"), outside)]
+        open_rows = [(float("inf"), outside)]
         reached = -float("inf")
+
+        def close() -> None:
+            nonlocal reached
+            closed = open_rows.pop()[0]
+            if closed >= reached:
+                reached = closed
+                starts.append(closed)
+                doing.append(open_rows[-1][1])
+
         begins = rows.start[order].tolist()
         ends = (rows.start[order] + rows.duration[order]).tolist()
         categories, names = rows.category[order].tolist(), rows.name[order].tolist()
@@ -169,37 +178,27 @@ class Reader:
             order.tolist(), begins, ends, categories, names, strict=True
         ):
             while open_rows[-1][0] <= begin:
-                closed = open_rows.pop()[0]
-                around = open_rows[-1][1]
-                if closed >= reached:
-                    reached = closed
-                    starts.append(closed)
-                    doing.append(around)
+                close()
+            around = open_rows[-1][1]
             key = around, category, name
             if key not in inside:
                 inside[key] = self.number(self.state(kinds[around], category, name))
             around = inside[key]
             if category in CALLS:
                 of_call[row] = around
-            if begin > reached:
-                reached = begin
+            reached = max(reached, begin)
             starts.append(reached)
             doing.append(around)
             open_rows.append((end, around))
         while len(open_rows) > 1:
-            closed = open_rows.pop()[0]
-            if closed >= reached:
-                reached = closed
-                starts.append(closed)
-                doing.append(open_rows[-1][1])
+            close()
         return Thread(starts, doing)
 
     def number(self, state: Doing) -> int:
-        found = self.numbers.get(state)
-        if found is None:
-            found = self.numbers[state] = len(self.host.kinds)
+        number = self.numbers.setdefault(state, len(self.numbers))
+        if number == len(self.host.kinds):
             self.host.kinds.append(state)
-        return found
+        return number
 
     def state(self, around: Doing, category: int, name: int) -> Doing:
         """Returns what a row does inside another that does `around`."""

@@ -1,5 +1,5 @@
 // From a dropped file to its findings, and to the columns from which the timeline is drawn.
-import { endOf } from "../../race/browser/bubbles.js";
+import { extentOf, isOnDevice } from "../../race/browser/bubbles.js";
 import { eventsOf } from "./events.js";
 import { find } from "./findings.js";
 import { Host } from "./host.js";
@@ -17,9 +17,8 @@ export async function analyze(file, progress = () => {}) {
   if (!rows.category.length) throw new Damaged("it has no operators, calls or kernels of torch.profiler");
   const host = new Host(rows), trace = eventsOf(rows, host);
   const found = find(trace, host);
-  const work = trace.events.filter(({ lane }) => lane !== "host");
-  const first = work.reduce((least, { start }) => Math.min(least, start), Infinity);
-  const span = work.length ? work.reduce((most, event) => Math.max(most, endOf(event)), 0) - first : 0;
+  const work = trace.events.filter(isOnDevice), extent = extentOf(work);
+  const span = extent.end - extent.start;
   const total = [...found.causes.values()].reduce((sum, us) => sum + us, 0);
   const unknown = found.causes.get(FACTS.causes.unseen) ?? 0;
   const summary = {
@@ -31,13 +30,15 @@ export async function analyze(file, progress = () => {}) {
     not_known_us: unknown,
     idle_by_cause_us: Object.fromEntries(found.causes),
     places: found.places.map(({ cause, line, operator, us, times }) => {
-      const source = line === null ? null : host.line(line);
-      return { cause, operator, idle_us: us, times, file: source?.file ?? null, line: source?.line ?? null, function: source?.function ?? null, place: source?.place ?? null };
+      const { code, ...source } = line === null ? NO_LINE : host.line(line);
+      return { cause, operator, idle_us: us, times, ...source };
     }),
     notes: notesOf(rows, trace, work, found.bare),
   };
   return { ...summary, state: stateOf(summary, trace.events, found.bubbles, host) };
 }
+
+const NO_LINE = { file: null, line: null, function: null, place: null };
 
 function countsOf(events) {
   const count = (wanted) => events.filter(wanted).length;
@@ -96,8 +97,7 @@ function stateOf(summary, events, bubbles, host) {
   });
   const sums = causes.map(() => 0);
   for (const { cause, start, end } of bubbles) sums[causes.indexOf(cause)] += (end - start) / summary.span_us;
-  const start = events.reduce((least, event) => Math.min(least, event.start), Infinity);
-  const end = events.reduce((most, event) => Math.max(most, endOf(event)), -Infinity);
+  const { start, end } = extentOf(events);
   const after = {
     label: summary.label,
     modelled: false,
@@ -107,7 +107,7 @@ function stateOf(summary, events, bubbles, host) {
     lanes,
     names: names.values,
     sources: lines.values.map((name) => [host.line(name).place, host.line(name).code]),
-    length: events.length ? end - start : 0,
+    length: end - start,
     load: 0,
     span: summary.span_us,
     idle_by_cause: sums,

@@ -1,5 +1,5 @@
 // Idle time by cause and place, by the rules of debubble/traces/findings.py.
-import { endOf, findBubbles, SMALLEST_GAP } from "../../race/browser/bubbles.js";
+import { endOf, extentOf, findBubbles, isOnDevice, SMALLEST_GAP } from "../../race/browser/bubbles.js";
 import { upper } from "../../timeline/browser/recording/columns.js";
 import { OUTSIDE } from "./host.js";
 import { NONE } from "./rows.js";
@@ -82,7 +82,7 @@ function waitsOf(events) {
 /** The median of the microseconds from a launch to its work on a stream that is idle. */
 function usualLatency(events) {
   const lastOf = new Map(), found = [];
-  for (const event of events.filter(({ lane }) => lane !== "host").sort((a, b) => a.start - b.start)) {
+  for (const event of events.filter(isOnDevice).sort((a, b) => a.start - b.start)) {
     const launched = events[event.launchedBy]?.start;
     if (lastOf.get(event.lane) < launched) found.push(event.start - launched);
     lastOf.set(event.lane, endOf(event));
@@ -94,7 +94,7 @@ function usualLatency(events) {
 
 /** The lane of the last device event that ended before a time. */
 function lanesByEnd(events) {
-  const work = events.filter(({ lane }) => lane !== "host").sort((a, b) => a.start - b.start);
+  const work = events.filter(isOnDevice).sort((a, b) => a.start - b.start);
   work.sort((a, b) => endOf(a) - endOf(b));
   const ends = work.map(endOf);
   return (time) => work[upper(ends, time + MERGED) - 1]?.lane ?? null;
@@ -107,11 +107,10 @@ function graphsWithoutKernels(events) {
   const stretches = [];
   if (!bare.length) return { bare: 0, stretches };
   const waits = events.filter(({ kind }) => kind === "sync").map(endOf);
-  const edges = [...waits, ...events.filter(({ lane }) => lane !== "host").map(({ start }) => start)].sort((a, b) => a - b);
-  const first = events.reduce((least, { start }) => Math.min(least, start), Infinity);
-  const last = events.reduce((most, event) => Math.max(most, endOf(event)), -Infinity);
+  const edges = [...waits, ...events.filter(isOnDevice).map(({ start }) => start)].sort((a, b) => a - b);
+  const whole = extentOf(events);
   for (const launch of bare) {
-    const end = edges[upper(edges, launch.start)] ?? last - first;
+    const end = edges[upper(edges, launch.start)] ?? whole.end - whole.start;
     const start = Math.max(launch.start, stretches.at(-1)?.end ?? launch.start);
     if (end > start) stretches.push({ start, end });
   }
@@ -120,14 +119,13 @@ function graphsWithoutKernels(events) {
 
 /** A part in pieces: those in which a graph may have run have no known cause. */
 function* cutBy(part, unseen) {
-  let reached = part.start;
   for (const stretch of unseen) {
     if (stretch.start >= part.end) break;
-    const start = Math.max(stretch.start, reached), end = Math.min(stretch.end, part.end);
+    const start = Math.max(stretch.start, part.start), end = Math.min(stretch.end, part.end);
     if (end <= start) continue;
-    if (start > reached) yield { ...part, start: reached, end: start };
+    if (start > part.start) yield { ...part, end: start };
     yield { ...part, start, end, cause: UNSEEN };
-    reached = end;
+    part = { ...part, start: end };
   }
-  if (part.end > reached) yield { ...part, start: reached };
+  if (part.end > part.start) yield part;
 }

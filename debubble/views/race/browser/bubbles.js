@@ -7,8 +7,15 @@ const ON_HOST = "host", ON_THE_HOST = "waiting for the host";
 const HOLDING = ["sync", "python", "compile", "alloc"];
 
 export const endOf = (event) => event.start + event.duration;
-const isOnDevice = (event) => event.lane !== ON_HOST;
+export const isOnDevice = (event) => event.lane !== ON_HOST;
 const byStart = (a, b) => a.start - b.start;
+
+/** The first start and the last end of events, or 0 and 0 for none. */
+export function extentOf(events) {
+  if (!events.length) return { start: 0, end: 0 };
+  const start = events.reduce((least, event) => Math.min(least, event.start), Infinity);
+  return { start, end: events.reduce((most, event) => Math.max(most, endOf(event)), -Infinity) };
+}
 
 /** The gaps in which no kernel runs, in order: {start, end, cause, line, next, held}. `held` is the
  * wait that held the host, or the copy that was waited for. */
