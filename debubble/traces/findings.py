@@ -164,24 +164,31 @@ def parts_of_host(
         start += length
 
 
-def same_place(event: Event, other: Event) -> bool:
-    return (event.source, event.operator) == (other.source, other.operator)
+def calls_before(events: list[Event]) -> dict[int, int]:
+    """Returns, for each wait that follows a call of its own operator, that call: both by index. The
+    call of a copy may wait as well as the wait after it."""
+    previous: dict[str | None, int] = {}
+    found: dict[int, int] = {}
+    for index, event in enumerate(events):
+        if not event.on_device:
+            before = previous.get(event.thread)
+            if event.kind == "sync" and event.operator and before is not None:
+                call = events[before]
+                if (call.source, call.operator) == (event.source, event.operator):
+                    found[index] = before
+            previous[event.thread] = index
+    return found
 
 
 def waits_of(events: list[Event]) -> dict[int, float]:
     """Returns the microseconds that the host lost in each wait, by the id of its event: with the
-    call of the copy that it follows, which may wait as well. Without the wait, the host would be
-    earlier by that time and no more."""
-    previous: dict[str | None, Event] = {}
-    lost: dict[int, float] = {}
-    for event in events:
-        if event.kind == "sync":
-            before = previous.get(event.thread)
-            is_one = before is not None and before.operator and same_place(before, event)
-            lost[id(event)] = event.end - (before if before and is_one else event).start
-        if not event.on_device:
-            previous[event.thread] = event
-    return lost
+    call that it follows. Without the wait, the host would be earlier by that time and no more."""
+    before = calls_before(events)
+    return {
+        id(event): event.end - events[before.get(index, index)].start
+        for index, event in enumerate(events)
+        if event.kind == "sync"
+    }
 
 
 def usual_latency(events: list[Event]) -> float:

@@ -6,8 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cached_property
 
-from ...timeline.event import Event
-from ..findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding, same_place
+from ..findings import AFTER_WAIT, COPY, HOST_CAUSES, Finding, calls_before
 from ..reading import Trace
 from .critical import Share, critical_path, shares
 from .cuts import Cuts, next_kernels
@@ -88,23 +87,16 @@ class Without:
             for event in self.events
             if event.kind == "copy" and (event.source, event.name) in copies
         }
-        gone: set[int] = set()
-        previous: dict[str | None, int] = {}
-        for index, event in enumerate(self.events):
-            if event.on_device:
-                continue
-            before = previous.get(event.thread)
-            is_wait = (event.source, event.operator or event.name) in waits
-            if is_wait or index in of_copies or self._follows(before, event, of_copies):
-                gone.add(index)
-            previous[event.thread] = index
-        return gone & self.graph.waiting
+        before = calls_before(self.events)
+        return {
+            index
+            for index in self.graph.waiting
+            if self._is_at(index, waits) or before.get(index, index) in of_copies
+        }
 
-    def _follows(self, before: int | None, event: Event, calls: set[int | None]) -> bool:
-        """Returns True for a wait right after one of these calls, at the same place."""
-        if before is None or before not in calls or event.kind != "sync":
-            return False
-        return same_place(self.events[before], event)
+    def _is_at(self, call: int, places: set[tuple[object, object]]) -> bool:
+        event = self.events[call]
+        return (event.source, event.operator or event.name) in places
 
     def _change_anchored(self, index: int, cuts: Cuts, changes: Changes) -> None:
         """Shortens the time between the call before some work and that work."""
