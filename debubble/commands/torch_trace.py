@@ -151,7 +151,8 @@ def show_steps(summary: Summary, console: Console) -> None:
         return
     console.print()
     number = len(steps.steps)
-    text = f"{number:,} steps, found by {steps.found_by}: the usual one takes "
+    doubt = "" if steps.found_by == "annotations" else " (layers, if the trace has one step)"
+    text = f"{number:,} steps, found by {steps.found_by}{doubt}: the usual one takes "
     console.print(text + format_time(steps.usual) + ".")
     for step in sorted(steps.outliers, key=lambda step: -step.length)[:5]:
         place = steps.steps.index(step) + 1

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..timeline.event import Event
 from .names import PREFIX
 from .reading import Trace
-from .rows import ANNOTATION
+from .rows import ANNOTATION, Integers
 
 NUMBERED = re.compile(r"(.*?)[#_ ]?\d+")
 FEWEST = 3
@@ -127,9 +128,19 @@ def by_period(trace: Trace) -> list[Step]:
             continue
         if np.mean(sequence[period:] == sequence[:-period]) < SAME:
             continue
+        if are_layers(work, places):
+            continue
         begins = [work[place].start for place in places]
         return [
             Step(f"step {number}", begin, following)
             for number, (begin, following) in enumerate(pairwise(begins), start=1)
         ]
     return []
+
+
+def are_layers(work: Sequence[Event], places: Integers) -> bool:
+    """Returns True if one call launched several of what repeats from these places on: a graph has
+    the layers of a step, and no two steps."""
+    calls = Counter(work[place].launched_by for place in places)
+    del calls[None]
+    return any(count > 1 for count in calls.values())

@@ -198,6 +198,23 @@ def test_work_that_does_not_repeat_has_no_steps(tmp_path):
     assert find_steps(trace_of(made, tmp_path)).steps == []
 
 
+def layers(graphs: int) -> Handmade:
+    """Returns a trace of 12 equal layers in each of some launches of a graph."""
+    made = Handmade()
+    for graph in range(graphs):
+        launch = made.call("cudaGraphLaunch", 1000 * graph)
+        made.device("kernel", "embed", launch, 1000 * graph + 20, 10)
+        for number in range(36):
+            name = ["norm", "attention", "mlp"][number % 3]
+            made.device("kernel", name, launch, 1000 * graph + 30 + 10 * number, 10)
+    return made
+
+
+@pytest.mark.parametrize(("graphs", "steps"), [(1, 0), (4, 3)])
+def test_the_layers_in_a_graph_are_no_steps(tmp_path, graphs, steps):
+    assert len(find_steps(trace_of(layers(graphs), tmp_path)).steps) == steps
+
+
 def test_two_traces_are_compared_by_step_and_place(tmp_path):
     slow = summarize(trace_of(steps([200] * 5, True), tmp_path))
     fast = summarize(trace_of(steps([100] * 5, True), tmp_path))
@@ -231,6 +248,8 @@ def test_the_command_reports_compares_and_fails_for_worse(tmp_path):
     place = json.loads(findings.read_text())["places"][0]
     assert 0 < place["without_share"] < 1
     assert f"-{place['without_share']:.1%}" in ran.output
+    guessed = run(steps([100] * 5, False).save(tmp_path / "guessed.json"))
+    assert "found by repeated kernels (layers, if the trace has one step)" in guessed.output
     assert "multiplied by" in run(fast, "--measured", 0.09).output
     worse = run(slow, "--baseline", fast)
     assert worse.exit_code == 1 and "100% slower" in worse.output
