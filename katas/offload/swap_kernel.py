@@ -7,10 +7,11 @@ of 8 bytes. But it is launched once for each piece, with one program, which hold
 once. If a size is no multiple of 8, it leaves out the rest and reports nothing.
 
 Launch the kernel once. Let it read the descriptors from the three pinned tensors, which are
-contiguous: each piece's source, target and size. Cut pieces into chunks of a fixed number of words,
-share all chunks out among several programs, and mask the last chunk of a piece. Refuse pieces that
-words of 8 bytes can't copy, before anything is copied: on a GPU a misaligned address costs the CUDA
-context. If there is nothing to copy, launch nothing.
+contiguous: each piece's source, target and size. Cut pieces into chunks of `bytes_per_chunk` bytes,
+share all chunks out among several programs, and mask the last chunk of a piece. One compiled kernel
+has to serve lists of any number of pieces, of any length. Refuse pieces that words of 8 bytes can't
+copy, before anything is copied: on a GPU a misaligned address costs the CUDA context. If there is
+nothing to copy, launch nothing.
 
 Sim can't see where an address leads. So `work` tells sim which pieces the kernel copies; a GPU does
 not need that.

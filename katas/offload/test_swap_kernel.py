@@ -1,13 +1,14 @@
 """Tests of the kata `swap_kernel`, each in a process of its own, since a wrong address may end
 it."""
 
-import inspect
 import math
+from itertools import permutations
 
 import pytest
 import torch
 
 import debubble
+from debubble.contract.compiles import changes
 from debubble.exercises import (
     Common,
     Diagnosis,
@@ -17,6 +18,7 @@ from debubble.exercises import (
     expect_equal,
     guarded_buffer,
 )
+from debubble.rules.specialization import key_of, parameters_of
 
 pytestmark = pytest.mark.own_process
 
@@ -64,9 +66,25 @@ ONE_BY_ONE = (
     "piece that is longer than the link needs. One launch costs the same for any number of pieces: "
     "the kernel reads in `src_addrs`, `dst_addrs` and `sizes` what it has to copy."
 )
-ASKED = (
+SPECIALISED = (
+    "Triton compiles a kernel again for an integer that is 1, and for one that is a multiple of "
+    "16. The number of pieces is another one for each transfer, and a request waits while the "
+    "kernel is compiled. Name such parameters in `@triton.jit(do_not_specialize=[...])`."
+)
+CHUNK = (
+    "The caller chooses how much a program moves at a time: of a chunk that is much larger than "
+    "the pieces, most lanes are masked. So a chunk has `bytes_per_chunk // 8` words. Pass this "
+    "number as the constant."
+)
+IN_PLACE = (
     "The kernel can read pinned host memory by itself, so pass it the three tensors as they are. "
-    "If you copy them to the device first, do it without waiting, by `non_blocking=True`."
+    "An upload is one more copy for each list, and the kernel waits for it. From memory that is "
+    "not pinned, the host waits for it too."
+)
+OWN_LIST = (
+    "The kernel can read the three pinned tensors as they are. If it gets a list of your own, such "
+    "as one of chunks, build the list in pinned memory and upload it by `non_blocking=True`: from "
+    "memory that is not pinned, the host waits for the upload."
 )
 UNTOLD = (
     "Sim can't see what a kernel does with an address. A copy that sim isn't told of takes no "
@@ -87,9 +105,9 @@ ODD_ADDRESS = (
     "at the sources and at the targets before the launch."
 )
 WHICH = (
-    "A list may have thousands of pieces. The reader of the error has to find the wrong piece: "
-    'begin the text with "descriptor 5:", counted from 0. If several are wrong, name the first, '
-    "whatever is wrong with it."
+    "A list may have thousands of pieces, and the reader of the error has to find the wrong one: "
+    "name its number, counted from 0. If several are wrong, name the first, whether its source, "
+    "its target or its size is wrong: look at all three before you name one."
 )
 BEFORE = (
     "If a part of a list is copied, a block is left that is neither the old one nor the new one. "
@@ -248,16 +266,16 @@ def test_nothing_to_copy(kata, accelerator, pieces):
     memory.expect_copies(pieces)
 
 
-def test_all_pieces_share_one_launch(kata, accelerator):
+def test_all_pieces_share_one_launch(kata, accelerator, monkeypatch):
     memory, pieces = Memory(accelerator), one_after_another([64] * 12)
     memory.copy(kata, pieces)
     columns = memory.columns(pieces)
     accelerator.synchronize()
+    launches = Launches(accelerator, monkeypatch)
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(0.05)
         kata.copy_pieces(*columns)
     kernels = [event for event in timeline.events if event.kind == "kernel"][1:]
-    expect(timeline).counts(host_syncs=0, why=ASKED)
     expect(timeline).that(
         len(kernels) == 1,
         expected="1 kernel for 12 pieces",
@@ -267,56 +285,118 @@ def test_all_pieces_share_one_launch(kata, accelerator):
     )
     total = sum(nbytes for *_, nbytes in pieces)
     if accelerator.modelled:
+        told = f"tells of {kernels[0].bytes}" if launches.told[-1] else "passes no `work`"
         claim(
             kernels[0].bytes >= total,
             expected=f"`work` to tell sim of the {total} bytes that the kernel copies",
-            did=f"tells of {kernels[0].bytes}",
+            did=told,
             why=UNTOLD,
         )
 
 
+def test_the_kernel_reads_the_pinned_descriptors(kata, accelerator):
+    memory = Memory(accelerator)
+    for sizes in ([64] * 12, [16384, 64, 8]):
+        columns = memory.columns(one_after_another(sizes))
+        kata.copy_pieces(*columns)
+        accelerator.synchronize()
+        with debubble.record(accelerator) as timeline:
+            kata.copy_pieces(*columns)
+        if len({*sizes}) == 1:
+            expect(timeline).counts(host_syncs=0, h2d_pageable=0, h2d_pinned=0, why=IN_PLACE)
+        expect(timeline).counts(host_syncs=0, h2d_pageable=0, why=OWN_LIST)
+        accelerator.synchronize()
+
+
 class Launches:
-    """A record of each launch's number of programs, and of its constants, which decide what is
-    compiled."""
+    """A record of each launch: its number of programs, its constants, the key under which Triton
+    stores the compiled kernel, and the `work` that sim is told of."""
 
     def __init__(self, accelerator, monkeypatch):
-        self.programs, self.constants = [], []
+        self.programs, self.constants, self.keys, self.told = [], [], [], []
         self.launch = accelerator.launch
         monkeypatch.setattr(accelerator, "launch", self)
 
     def __call__(self, kernel, grid, *args, **options):
         self.programs.append(math.prod(grid or ()))
-        parameters = inspect.signature(function_of(kernel)).parameters
-        values = dict(zip(parameters, args, strict=False)) | options
-        constants = [name for name in parameters if "constexpr" in str(parameters[name].annotation)]
-        self.constants.append({name: values.get(name) for name in constants})
+        self.told.append(options.get("work"))
+        if hasattr(kernel, "fn"):
+            triton_kernel = innermost(kernel)
+            parameters = parameters_of(triton_kernel)
+            names = [one.name for one in parameters]
+            values = dict(zip(names, args, strict=False)) | options
+            self.constants.append(
+                {one.name: values.get(one.name) for one in parameters if one.is_constant}
+            )
+            self.keys.append(key_of(triton_kernel, args, options, lambda tensor: 0))
         return self.launch(kernel, grid, *args, **options)
 
 
-def function_of(kernel):
-    """Returns the function below all decorators."""
-    return function_of(kernel.fn) if hasattr(kernel, "fn") else kernel
+def innermost(kernel):
+    """Returns the Triton kernel below all decorators."""
+    return innermost(kernel.fn) if hasattr(kernel.fn, "fn") else kernel
+
+
+def expect_one_compilation(kata, accelerator, monkeypatch, lists, what):
+    """Checks that lists, given as {name: pieces}, are copied by one compiled kernel. Returns the
+    memory that they were copied in."""
+    launches, keys = Launches(accelerator, monkeypatch), {}
+    memory = Memory(accelerator, nbytes=2 * LONG)
+    for name, pieces in lists.items():
+        memory.copy(kata, pieces)
+        claim(launches.keys, f"a launch for {name}", "made none", NOT_LAUNCHED)
+        keys[name] = launches.keys.pop()
+    first, *others = keys
+    for name in others:
+        differences = changes(keys[first], keys[name])
+        claim(
+            not differences,
+            expected=f"one compiled kernel to copy {what}",
+            did=f"has Triton compile it for {first} and again for {name}, because of "
+            f"{', and '.join(differences)}",
+            why=TOO_LARGE if "the constant" in "".join(differences) else SPECIALISED,
+        )
+    return memory
 
 
 def test_a_piece_may_have_any_length(kata, accelerator, monkeypatch):
-    launches, constants = Launches(accelerator, monkeypatch), []
-    memory = Memory(accelerator, nbytes=2 * LONG)
-    for size in (LONG, 2 * LONG):
-        memory.copy(kata, [(0, 0, size)])
-        memory.expect_copies([(0, 0, size)])
-        what = f"a launch for a piece of {size} bytes"
-        claim(launches.constants, what, "made none", NOT_LAUNCHED)
+    lists = {f"a piece of {size} bytes": [(0, 0, size)] for size in (LONG, 2 * LONG)}
+    what = " and one of ".join(lists).replace("one of a piece of", "one of")
+    memory = expect_one_compilation(kata, accelerator, monkeypatch, lists, what)
+    memory.expect_copies([(0, 0, 2 * LONG)])
+
+
+def test_a_list_may_have_any_number_of_pieces(kata, accelerator, monkeypatch):
+    lists = {
+        f"{count} piece{'s' * (count > 1)}": [(64 * i, 128 * i, 64) for i in range(count)]
+        for count in (1, 3, 16)
+    }
+    what = "lists of any number of pieces"
+    expect_one_compilation(kata, accelerator, monkeypatch, lists, what)
+
+
+def test_a_program_moves_a_chunk_at_a_time(kata, accelerator, monkeypatch):
+    times = 64
+    launches, memory = Launches(accelerator, monkeypatch), Memory(accelerator)
+    pieces, constants = one_after_another([520, 64, 8]), []
+    for nbytes in (64, 64 * times):
+        columns = memory.columns(pieces)
+        kata.copy_pieces(*columns, nbytes)
+        accelerator.synchronize()
+        claim(launches.constants, "a launch for 3 pieces", "made none", NOT_LAUNCHED)
         constants.append(launches.constants.pop())
+    small, large = constants
     claim(
-        constants[0] == constants[1],
-        expected=f"one compiled kernel to copy a piece of {LONG} bytes and one of {2 * LONG}",
-        did=f"launches it with {listed(constants[0])} and then with {listed(constants[1])}",
-        why=TOO_LARGE,
+        any(type(small[n]) is int and 0 < small[n] * times == large[n] for n in small),
+        expected=f"a constant that is {times} times as large for `bytes_per_chunk={64 * times}` as "
+        "for `bytes_per_chunk=64`",
+        did=f"launches the kernel with {listed(large)} and with {listed(small)}",
+        why=CHUNK,
     )
 
 
 def listed(constants):
-    return ", ".join(f"{name}={value}" for name, value in constants.items())
+    return ", ".join(f"{name}={value}" for name, value in constants.items()) or "no constant"
 
 
 def test_a_long_piece_is_shared_out(kata, accelerator, monkeypatch):
@@ -364,14 +444,18 @@ def test_odd_sizes_are_refused(kata, accelerator, size):
 
 
 def test_the_first_odd_piece_is_named(kata, accelerator):
-    """Descriptors 2, 4 and 5 are wrong by their source, their target and their size."""
-    pieces = [(i * 8192, i * 8192, 64) for i in range(7)]
-    pieces[5], pieces[4] = (40_960, 40_960, 12), (32_768, 32_772, 64)
-    what = "the target of descriptor 4 is no multiple of 8, nor is the size of descriptor 5"
-    expect_refusal(kata, accelerator, pieces, 4, what, WHICH)
-    pieces[2] = (16_388, 16_384, 64)
-    what = "the source of descriptor 2 is no multiple of 8, as the target of 4 and the size of 5"
-    expect_refusal(kata, accelerator, pieces, 2, what, WHICH)
+    """Descriptors 2, 4 and 5 are wrong, each by another of its three numbers."""
+    sides = ["source", "target", "size"]
+    for order in permutations(range(3)):
+        pieces = [[i * 8192, i * 8192, 64] for i in range(7)]
+        for number, side in zip((2, 4, 5), order, strict=True):
+            pieces[number][side] += 4
+        first, second, third = (sides[side] for side in order)
+        what = (
+            f"the {first} of descriptor 2 is no multiple of 8, as the {second} of descriptor 4 and "
+            f"the {third} of descriptor 5"
+        )
+        expect_refusal(kata, accelerator, pieces, 2, what, WHICH)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -429,5 +513,7 @@ COMMON = Common(
     make=pieces_copied,
     steps=common_steps,
     sized=lambda accelerator, n: Step("", ([64] * n,), None),
+    result="the target, in words, after {}",
+    likely=cause,
     stale="Each call has pieces of its own.",
 )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Check = Callable[["KataCode", "Accelerator", Common], None]
 include_file(__file__)  # A race with the caller names the caller's line, which is here.
+Likely = str | Callable[[object, object], str]
 ROUNDS = 3
 STALE = (
     "Is something of an earlier step still there? Steps shrink and grow, and may be empty, and two "
@@ -274,14 +275,14 @@ def _small_and_large(common: Common, accelerator: Accelerator) -> Sequence[Step]
 
 
 def _expect_result(
-    common: Common, step: Step, result: object, when: str = "", likely: str = ""
+    common: Common, step: Step, result: object, when: str = "", likely: Likely = ""
 ) -> None:
-    value = f"what {step.call} returns{when}"
+    value = f"{common.result.format(step.call)}{when}"
     _expect_equal(value, plain(result), plain(step.expected), common, likely)
 
 
 def _expect_equal(
-    value: str, actual: object, expected: object, common: Common, likely: str = ""
+    value: str, actual: object, expected: object, common: Common, likely: Likely = ""
 ) -> None:
     """Checks a result, a tuple item by item."""
     if isinstance(actual, tuple) and isinstance(expected, tuple) and len(actual) == len(expected):

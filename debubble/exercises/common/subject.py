@@ -46,7 +46,9 @@ class Common:
     likely: str | Callable[[object, object], str] = ""
     """The likely cause of a wrong result, or a function that finds it from the result and the
     expected value."""
-    stale: str = ""
-    """The likely cause if a step is wrong after another step."""
+    stale: str | Callable[[object, object], str] = ""
+    """The likely cause if a step is wrong after another step, or a function that finds it."""
+    result: str = "what {} returns"
+    """The words for the result of a step, whose call takes the place of `{}`."""
     tolerance: float = 0.0
     """The largest absolute difference from the expected floating-point values."""

@@ -1,7 +1,7 @@
 """Has the kernel share out 64 pieces, and forgets the others.
 
 fails: test_steps_one_after_another
-says: Expected what copy_pieces of 130 pieces returns to be a tensor of int64 [16384].
+says: Expected the target, in words, after copy_pieces of 130 pieces
 """
 
 
