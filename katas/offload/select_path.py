@@ -8,9 +8,10 @@ and a threshold that was right on one H100. Later lists need not look like that:
 many blocks as one piece, or just three blocks.
 
 Choose one path for the whole list in each call, from the pieces that are really copied and the
-times that were measured on this GPU: `time_us` returns them. `page_sizes` then decides nothing. If
-a kernel can't copy one of the pieces, the whole list goes to the DMA engine, at any size. `time_us`
-has no time for a list without bytes: there is nothing to copy.
+times that were measured on this GPU: `time_us` returns them. `page_sizes` decides nothing, not even
+if a page is no multiple of 8. If a size or an address of one merged piece is no multiple of 8, the
+whole list goes to the DMA engine, whatever the times. If no piece is left, call neither a path nor
+`time_us`: there is nothing to copy.
 
 You need to know closures, and the list of pieces of `merge_adjacent`.
 

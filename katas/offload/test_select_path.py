@@ -43,13 +43,27 @@ MEASURED = (
 )
 WORDS = (
     "The kernel moves words of 8 bytes. Of 12 bytes it would copy 8, and an address between two "
-    "words is an error that ends the CUDA context. A page that is a multiple of 8 may have parts "
-    "that are not: look at `sizes` and at both addresses in each call, and leave the rest to the "
-    "DMA engine."
+    "words is an error that ends the CUDA context. So if a size or an address of one merged piece "
+    "is no multiple of 8, the whole list goes to the DMA engine. Look at the merged pieces in each "
+    "call: a page says nothing about them."
+)
+ONE_PATH = (
+    "Choose one path for the whole list. If a size or an address of one merged piece is no "
+    "multiple of 8, all pieces go to the DMA engine: don't split the list."
+)
+PAGES = (
+    "`page_sizes` decides nothing, not even if a page is no multiple of 8: two pages of 12 bytes "
+    "in a run are one piece of 24 bytes, which the kernel can copy. Look at the merged pieces."
 )
 NOTHING = (
     "Pieces of no bytes are gone when the list is merged. If no piece is left, there is nothing to "
-    "choose and nothing to copy: return, before you divide by their number."
+    "choose and nothing to copy: call neither a path nor `time_us`, and return before you divide "
+    "by the number of pieces."
+)
+BY_ALL_PIECES = (
+    "Merge first. Then the number of pieces, their mean size and `time_us` decide, unless a size "
+    "or an address is no multiple of 8: then the whole list goes to the DMA engine. If no piece is "
+    "left, no path is called."
 )
 ARRIVE = (
     "Pass the path the pieces that `merge_adjacent` returned, sources before targets: only they "
@@ -111,8 +125,8 @@ class Copies:
         claim(
             len(self.taken) <= 1,
             expected=f"one path for {words(pieces)}",
-            did=f"took {[path for path, _ in self.taken]}",
-            why=EACH_CALL,
+            did=f"called {len(self.taken)}: {', '.join(path for path, _ in self.taken)}",
+            why=ONE_PATH,
         )
         return self.taken[0][0] if self.taken else None
 
@@ -125,8 +139,7 @@ class Copies:
 
     def _path(self, path):
         def copy(src, dst, sizes):
-            if len(sizes):
-                self.taken.append((path, len(sizes)))
+            self.taken.append((path, len(sizes)))
             for source, target, nbytes in _rows(src, dst, sizes):
                 claim(
                     path == "dma" or not any(n % 8 for n in (source, target, nbytes)),
@@ -158,7 +171,10 @@ def words(pieces):
     """Returns what a failing test calls the pieces."""
     sizes = {nbytes for *_, nbytes in pieces}
     count = "1 piece" if len(pieces) == 1 else f"{len(pieces)} pieces"
-    return f"{count} of {sizes.pop()} bytes" if len(sizes) == 1 else f"{count} of different sizes"
+    each = f"{sizes.pop()} bytes" if len(sizes) == 1 else "different sizes"
+    odd = sum(any(number % 8 for number in piece) for piece in pieces)
+    rest = f", {odd} of them with a size or an address that is no multiple of 8," if odd else ""
+    return f"{count} of {each}{rest}"
 
 
 def expect_path(copies, pieces, right, why, case=""):
@@ -237,9 +253,22 @@ def test_what_no_kernel_can_copy_is_left_to_dma(kata, accelerator, nbytes, step)
     expect_path(Copies(kata, accelerator, PAGE), pieces, "dma", WORDS)
 
 
+@pytest.mark.parametrize("place", [0, 31, 63])
+def test_one_odd_piece_sends_the_whole_list_to_dma(kata, accelerator, place):
+    pieces = apart(64, 64)
+    pieces[place] = (*pieces[place][:2], 12)
+    expect_path(Copies(kata, accelerator, PAGE), pieces, "dma", WORDS)
+
+
 def test_odd_pages_are_left_to_dma(kata, accelerator):
     pieces = [(36 * i, 12 * i, 12) for i in range(64)]
     expect_path(Copies(kata, accelerator, 12), pieces, "dma", WORDS)
+
+
+def test_odd_pages_decide_nothing(kata, accelerator):
+    pages = [(48 * i + 12 * j, 24 * i + 12 * j, 12) for i in range(64) for j in range(2)]
+    case = "64 runs of 2 pieces of 12 bytes, which are 24 bytes at multiples of 8"
+    expect_path(Copies(kata, accelerator, 12), pages, "kernel", PAGES, case)
 
 
 @pytest.mark.parametrize(
@@ -251,8 +280,9 @@ def test_another_gpu_has_other_times(kata, accelerator, count, nbytes, right):
 
 
 @pytest.mark.parametrize("pieces", [[], [(0, 0, 0), (8, 64, 0)]], ids=["no pieces", "no bytes"])
-def test_nothing_to_copy_takes_no_path(kata, accelerator, pieces):
-    expect_path(Copies(kata, accelerator, PAGE), pieces, None, NOTHING)
+@pytest.mark.parametrize("page", [PAGE, 12])
+def test_nothing_to_copy_takes_no_path(kata, accelerator, page, pieces):
+    expect_path(Copies(kata, accelerator, page), pieces, None, NOTHING)
 
 
 def common_steps(accelerator):
@@ -263,8 +293,8 @@ def common_steps(accelerator):
         "no pieces": [],
         "pieces of 4 GiB": apart(3, 1 << 32),
         "a run": in_one_run(64, 64),
-        "two short pieces and a long one": one_long,
-        "many short pieces and one long one": [*apart(60, 8), (1 << 20, 1 << 20, 1 << 22)],
+        "2 pieces of 8 bytes and one of 64 KiB": one_long,
+        "60 pieces of 8 bytes and one of 4 MiB": [*apart(60, 8), (1 << 20, 1 << 20, 1 << 22)],
         "odd pieces": apart(500, 12),
         "pieces of no bytes": [(0, 0, 0)],
     }
@@ -276,7 +306,8 @@ def common_steps(accelerator):
 
 
 def right_path(pieces):
-    """Returns the path that is faster, and how many pieces it gets; None for no bytes."""
+    """Returns the path that is faster and the number of pieces that it gets, in words; None for no
+    bytes."""
     runs = []
     for source, target, nbytes in pieces:
         last = runs[-1] if runs else (None, None, 0)
@@ -289,11 +320,16 @@ def right_path(pieces):
     mean = sum(nbytes for *_, nbytes in runs) / len(runs)
     is_odd = any(number % 8 for run in runs for number in run)
     kernel = of_this_gpu("kernel", mean, len(runs)) < of_this_gpu("dma", mean, len(runs))
-    return ("kernel" if kernel and not is_odd else "dma"), len(runs)
+    return told([("kernel" if kernel and not is_odd else "dma", len(runs))])
+
+
+def told(taken):
+    """Returns the calls of paths in words, or None for no call."""
+    return " and ".join(f"{path}, pieces: {count}" for path, count in taken) or None
 
 
 def choosing(kata, accelerator):
-    """Returns a function that copies a list, and returns the path and the number of pieces."""
+    """Returns a function that copies a list, and returns the paths that were called, in words."""
     taken = []
     note = lambda path: lambda src, dst, sizes: taken.append((path, len(sizes)))
     paths = {path: note(path) for path in ("dma", "kernel")}
@@ -302,7 +338,7 @@ def choosing(kata, accelerator):
     def choose(src, dst, sizes):
         taken.clear()
         copy(src, dst, sizes)
-        return next((way for way in taken if way[1]), None)
+        return told(taken)
 
     return choose
 
@@ -312,5 +348,11 @@ def sized_step(accelerator, n):
 
 
 COMMON = Common(
-    make=choosing, steps=common_steps, sized=sized_step, sizes=(64, 1024), stale=EACH_CALL
+    make=choosing,
+    steps=common_steps,
+    sized=sized_step,
+    sizes=(64, 1024),
+    result="the path, and the number of merged pieces, of {}",
+    likely=BY_ALL_PIECES,
+    stale=EACH_CALL,
 )

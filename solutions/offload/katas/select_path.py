@@ -29,8 +29,6 @@ def select_path(
     was measured on this GPU: microseconds for `count` pieces, at least 1, of `nbytes` bytes on
     average. The kernel copies words of 8 bytes, so sizes and addresses must be multiples of 8.
     """
-    if any(page % WORD for page in page_sizes):
-        return lambda *columns: paths["dma"](*merge_adjacent(*columns))
 
     def copy(src: np.ndarray, dst: np.ndarray, sizes: np.ndarray) -> None:
         columns = src, dst, sizes = merge_adjacent(src, dst, sizes)

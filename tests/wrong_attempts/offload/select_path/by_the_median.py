@@ -1,7 +1,7 @@
 """Asks for the time of a piece of the median size.
 
 fails: test_steps_one_after_another
-says: Expected item 0 of what a copy of many short pieces and one long one returns to be 'dma'.
+says: of a copy of 60 pieces of 8 bytes and one of 4 MiB
 """
 
 
