@@ -18,6 +18,11 @@ REUSED = (
     "Make the tensor on the stream of the copies, and tell PyTorch by "
     "`tensor.record_stream(stream)` that the stream of the kernels uses it too."
 )
+ITS_OWN_STREAM = (
+    "PyTorch knows the stream that a tensor was made on, and waits for that one alone. The kernels "
+    "that read the tensor are on the stream that was current in the call: take it outside of `with "
+    "copying`, by `current().current_stream()`, and pass this stream to `record_stream`."
+)
 TOO_EARLY = (
     "The kernels run on another stream than the copy, and do not wait for it by themselves. Record "
     "an event after the copy, and let the current stream wait for it."
@@ -70,8 +75,39 @@ def record_loads(kata, accelerator, loads=3):
     return used, timeline
 
 
-def test_the_memory_of_a_dropped_load_waits_for_its_kernels(kata, accelerator):
+def streams_recorded(accelerator, monkeypatch):
+    """Returns a list that gets the stream of each later call of `record_stream`."""
+    kind, streams = type(torch.empty(0, device=accelerator.device)), []
+    record_stream = kind.record_stream
+
+    def noted(tensor, stream):
+        streams.append(stream)
+        record_stream(tensor, stream)
+
+    monkeypatch.setattr(kind, "record_stream", noted)
+    return streams
+
+
+def expect_no_reuse(timeline, streams):
+    """Checks that no load got the memory of a load that a kernel may still read."""
+    hazards = timeline.hazards
+    expect(timeline).that(
+        not (hazards and hazards[0].kind == "memory_reused"),
+        expected="no load to get the memory of a dropped load while a kernel may still read it",
+        did="calls `record_stream`, but not for the stream of the kernels, and the next load gets "
+        "the memory too early"
+        if streams
+        else "calls no `record_stream`, and the next load gets the memory too early",
+        events=[event for event in timeline.events if event.on_device],
+        quoted=(),
+        why=ITS_OWN_STREAM if streams else REUSED,
+    )
+
+
+def test_the_memory_of_a_dropped_load_waits_for_its_kernels(kata, accelerator, monkeypatch):
+    streams = streams_recorded(accelerator, monkeypatch)
     used, timeline = record_loads(kata, accelerator)
+    expect_no_reuse(timeline, streams)
     expect(timeline).no_hazards(why=REUSED)
     for number, result in enumerate(used):
         value = f"what a kernel made of load {number}, which was dropped before the kernel ran,"

@@ -380,4 +380,10 @@ def loading(kata, accelerator):
     return load
 
 
-COMMON = Common(make=loading, steps=common_steps, stale=NOT_THERE)
+COMMON = Common(
+    make=loading,
+    steps=common_steps,
+    result="what the GPU blocks that are waited for hold after {}",
+    likely=NOT_THERE,
+    stale=NOT_THERE,
+)
