@@ -57,6 +57,10 @@ NOTHING_TO_WAIT_FOR = (
     "The callers hold all buffers, and none of their transfers has an event yet, so there is "
     "nothing to wait for. This is a mistake of the caller: raise a RuntimeError."
 )
+TOO_SMALL_BUT_FREE = (
+    "A pool that has `most_buffers` waits only if no buffer is free. Here one is free, though too "
+    "small: drop it and make a larger one in its place, without a wait."
+)
 REPLACED = (
     "A free buffer that is too small takes the place of a larger buffer. Drop it, and make a "
     "larger one: the number of buffers stays the same."
@@ -288,6 +292,29 @@ def test_a_full_pool_waits_for_the_oldest_transfer_alone(kata, accelerator):
     expect_equal(transfers.arrived, [1, 2, 3], value=value, likely=OVERWRITTEN)
 
 
+def test_a_full_pool_replaces_a_free_buffer_without_a_wait(kata, accelerator):
+    """A pool of 2 has a free buffer, which is too small, and one whose transfer is in flight."""
+    transfers = Transfers(kata, accelerator, most_buffers=2)
+    small, other = transfers.take(4), transfers.take(4)
+    transfers.queue(small, 4)
+    accelerator.synchronize()
+    with (
+        debubble.record(accelerator) as timeline,
+        closed_gate(accelerator, modelled_ms=5.0) as gate,
+    ):
+        transfers.queue(other, 4)
+        transfers.take(3000)
+        still_busy = gate.closed
+    expect(timeline).that(
+        still_busy,
+        expected="take(3000) to return without a wait, in a pool of 2 with a free buffer that is "
+        "too small and another buffer in flight",
+        did="waited for the transfer in flight",
+        events=[event for event in timeline.events if event.kind == "sync"],
+        why=TOO_SMALL_BUT_FREE,
+    )
+
+
 def test_a_full_pool_makes_room_for_a_larger_transfer(kata, accelerator):
     transfers = Transfers(kata, accelerator, most_buffers=1)
     for num_descriptors in (4, 3000):
@@ -347,7 +374,11 @@ def expect_none_left(transfers, most_buffers):
 def common_steps(accelerator):
     counts = (16, 100, 1, 0, 3, 1000, 16)
     return [
-        Step(f"take({count}), transfer {number},", (count, number), torch.full((count,), number))
+        Step(
+            f"transfer {number}, of {count} descriptors,",
+            (count, number),
+            torch.full((count,), number),
+        )
         for number, count in enumerate(counts, start=1)
     ]
 
@@ -368,7 +399,12 @@ def transferring(kata, accelerator, most_buffers=3):
     return transfer
 
 
-COMMON = Common(make=transferring, steps=common_steps, stale=OVERWRITTEN)
+COMMON = Common(
+    make=transferring,
+    steps=common_steps,
+    result="what {} reads from the buffer that `take` returned",
+    stale=OVERWRITTEN,
+)
 
 
 def test_buffers_that_are_given_up_count_no_longer(kata, accelerator):
