@@ -59,6 +59,7 @@ def on_sim(accelerator, monkeypatch):
     caching.PINNED.given.clear()
 
 
+@pytest.mark.deep(2)
 @pytest.mark.parametrize("name", programs(planted))
 def test_a_planted_program_is_named_with_its_line_and_key(name, tmp_path):
     lines, first = inspect.getsourcelines(getattr(planted, name))
@@ -76,6 +77,7 @@ def test_a_planted_program_is_named_with_its_line_and_key(name, tmp_path):
         assert mark[2] is None or re.search(rf": {mark[2]}\b", one["key"]), one
 
 
+@pytest.mark.deep(2)
 @pytest.mark.parametrize("name", programs(clean))
 def test_a_program_without_any_is_left_alone(name, tmp_path):
     assert findings(clean, name, tmp_path) == []

@@ -91,11 +91,13 @@ def rows(which: str) -> list[Row]:
     ]
 
 
-def modelled_steps(which: str, calibration: str, host: str = "modelled") -> dict[str, list[float]]:
-    """Returns sim's steps of a set with this calibration, from a process of its own."""
-    chosen = {VARIABLE: calibration, HOST: host, "OMP_NUM_THREADS": "1"}
+def modelled_steps(which: str, calibration: str, host: str | None = None) -> dict[str, list[float]]:
+    """Returns sim's steps of a set with this calibration, from a process of its own: with `host`,
+    the way of the host's Python, calls and rows too."""
+    chosen = {VARIABLE: calibration, HOST: host or "modelled", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.outside.accuracy", "--model", which]
     run = subprocess.run(
-        [sys.executable, "-m", "tests.outside.accuracy", "--model", which],
+        [*command, *(() if host else ("--only-device",))],
         cwd=HERE.parents[1],
         env=os.environ | chosen,
         stdout=subprocess.PIPE,
@@ -228,12 +230,14 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
     parser.add_argument("--measure", type=Path, metavar="FILE", help="measure the accelerator")
     parser.add_argument("--model", choices=TITLES, help="print sim's times of a set, as JSON")
+    parser.add_argument("--only-device", action="store_true", help="... without calls and rows")
     arguments = parser.parse_args()
     if arguments.measure:
         measure(arguments.measure)
         return
     if arguments.model:
-        print(json.dumps(step_sets()[arguments.model](debubble.accelerator("sim"))))
+        steps = step_sets(arguments.only_device)[arguments.model]
+        print(json.dumps(steps(debubble.accelerator("sim"))))
         return
     text = tables() + host_tables(json.loads(MEASURED.read_text()))
     print(text)

@@ -46,20 +46,21 @@ class Step(NamedTuple):
     by_kind: dict[str, int] | None = None
 
 
-def step_sets() -> dict[str, Callable[[Accelerator], dict[str, Step]]]:
-    """Returns what times each set, by its name."""
+def step_sets(only_device: bool = False) -> dict[str, Callable[[Accelerator], dict[str, Step]]]:
+    """Returns what times each set, by its name. With `only_device` the written programs have no
+    calls and rows, which take most of the time."""
     return {
-        "reporting": partial(written_steps, "reporting"),
-        "choosing": partial(written_steps, "choosing"),
+        "reporting": partial(written_steps, "reporting", only_device),
+        "choosing": partial(written_steps, "choosing", only_device),
         "lessons": lesson_steps,
         "programs": program_steps,
     }
 
 
-def written_steps(which: str, accelerator: Accelerator) -> dict[str, Step]:
+def written_steps(which: str, only_device: bool, accelerator: Accelerator) -> dict[str, Step]:
     """Times the programs of a folder in `steps/`."""
     paths = sorted((STEPS / which).glob("*.py"))
-    return {path.stem: step_of(path, accelerator) for path in paths}
+    return {path.stem: step_of(path, accelerator, only_device) for path in paths}
 
 
 def lesson_steps(accelerator: Accelerator) -> dict[str, Step]:
@@ -72,14 +73,19 @@ def lesson_steps(accelerator: Accelerator) -> dict[str, Step]:
     return steps
 
 
-def step_of(path: Path, accelerator: Accelerator) -> Step:
-    """Times the step of a program in the file `path`."""
+def step_of(path: Path, accelerator: Accelerator, only_device: bool = False) -> Step:
+    """Times the step of a program in the file `path`; with `only_device` its device side alone."""
     spec = importlib.util.spec_from_file_location(f"step_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     torch.manual_seed(0)
     step = module.make(accelerator.device)
+    if only_device:
+        step()
+        with debubble.record(accelerator) as timeline:
+            step()
+        return side_of(timeline)
     once = timed(step, accelerator)
     rounds = 1 if accelerator.modelled else ROUNDS
     calls = [_call_us(accelerator, step) for _ in range(rounds)]

@@ -153,10 +153,11 @@ def measure_engine(folders: dict[str, Path]) -> dict[str, object]:
     """Returns figures of each checkout by its name: calls of a step, and the quartiles of the
     microseconds of builders and of a step. The builders are those of this checkout."""
     requests = requests_here()
+    repeats = 2 if current().modelled else 200
     builders = {}
     for groups in range(1, len(PATTERN) + 1):
         build = metadata_builder(decoding_engine(groups, requests))
-        builders[groups] = {"calls": python_calls(build), "us": quartiles(timed(build, 200))}
+        builders[groups] = {"calls": python_calls(build), "us": quartiles(timed(build, repeats))}
     checkouts = {name: Checkout(folder) for name, folder in folders.items()}
     times: dict[str, list[float]] = {name: [] for name in checkouts}
     for turn in range(ROUNDS if not current().modelled else 1):

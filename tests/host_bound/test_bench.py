@@ -1,0 +1,45 @@
+"""The host-bound benchmark: its table, its record, and an older checkout beside this one."""
+
+import contextlib
+import io
+import json
+import os
+
+import pytest
+
+from debubble.assets import ASSETS
+from solutions.host_bound.measure import engine_steps, host_steps
+from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+
+MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "host_bound.json"
+
+
+@pytest.fixture(scope="module")
+def run(accelerator, tmp_path_factory):
+    """Returns (folder, printed text) of a quick run, with this checkout as the older one too, under
+    a relative path."""
+    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
+    here = os.path.relpath(engine_steps.ROOT)
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(host_steps, "STEPS_IN_A_ROW", 3)
+        patch.setattr(engine_steps, "STEPS", 2)
+        host_steps.main(["--quick", "--output", str(folder), "--against", here])
+    return folder, printed.getvalue()
+
+
+@pytest.mark.sim
+def test_the_counts_are_those_measured_on_the_h200(run):
+    modelled, measured = (
+        json.loads(path.read_text())["presets"]["small"]["steps"]["decode"]
+        for path in (run[0] / MEASURED.name, MEASURED)
+    )
+    assert {name: cost["counts"] for name, cost in modelled.items()} == {
+        name: cost["counts"] for name, cost in measured.items()
+    }
+
+
+def test_two_checkouts_are_measured_and_one_with_itself_makes_the_same_calls(run):
+    figures = json.loads((run[0] / "host_bound_engine.json").read_text())
+    this, other = figures["steps"]["this"], figures["steps"]["other"]
+    assert this["calls"] == other["calls"] > 0
+    assert [*figures["builders"]] == ["1", "2", "3", "4"]
