@@ -40,9 +40,13 @@ class LaunchQueue:
         self.has_room_at = 0.0
         """The time from which on the queue has room for the next launch."""
 
-    def book(self, action: Action, stream: Stream, now: float) -> tuple[float, float]:
-        """Queues the action, launched at `now`, on a stream. Returns its start and duration."""
-        start = max(now + self._cost.start_latency_us, stream.free_at + self._cost.gap_us)
+    def book(
+        self, action: Action, stream: Stream, now: float, *, in_graph: bool = False
+    ) -> tuple[float, float]:
+        """Queues the action, launched at `now`, on a stream. Returns its start and duration. It is
+        `in_graph` if the launch before it on the stream belongs to the same replay."""
+        gap = self._cost.graph_gap_us if in_graph else self._cost.gap_us
+        start = max(now + self._cost.start_latency_us, stream.free_at + gap)
         duration = self._cost.duration(action)
         engine = ENGINES.get(action.copy_kind)
         if engine:

@@ -1,12 +1,15 @@
 """Modelled time: overlap, order, and the cost of a wait."""
 
+import statistics
 from itertools import pairwise
 
 import pytest
 import torch
 
 import debubble
+from debubble.assets import ASSETS
 from debubble.clock.cost import CostModel
+from debubble.timeline import Timeline
 
 pytestmark = pytest.mark.sim
 
@@ -118,6 +121,39 @@ def test_the_launch_queue_holds_the_host_when_it_is_full(accelerator):
     launches = [event for event in timeline.events if event.kind == "launch"]
     assert launches[1000].end < 50_000
     assert launches[1099].end > 50_000
+
+
+def test_kernels_of_a_graph_follow_as_fast_as_recordings_of_gpus_say(accelerator):
+    """In a graph less than half of the time between two launched kernels passes."""
+    paths = [path for name in ("flex_graph_full", "engine_all") for path in recordings_of(name)]
+    assert len(paths) == 4
+    recorded = [statistics.median(gaps_in_graphs(Timeline.load(path))) for path in paths]
+    cost = CostModel.load()
+    assert min(recorded) < cost.graph_gap_us < max(recorded) < cost.gap_us / 2
+    graph, x = accelerator.graph(), torch.ones(4, device=accelerator.device)
+    with graph.capture():
+        for _ in range(10):
+            x.add_(1)
+    with debubble.record(accelerator) as timeline:
+        graph.replay()
+    assert gaps_in_graphs(timeline) == pytest.approx([cost.graph_gap_us] * 9)
+
+
+def recordings_of(name):
+    return sorted((ASSETS / "timelines").glob(f"*/{name}.json"))
+
+
+def gaps_in_graphs(timeline):
+    """Returns the microseconds between kernels that follow each other in one graph."""
+    kernels = sorted(
+        (event for event in timeline.events if event.kind == "kernel"),
+        key=lambda event: (event.lane, event.start),
+    )
+    return [
+        after.start - before.end
+        for before, after in pairwise(kernels)
+        if before.launched_by == after.launched_by is not None
+    ]
 
 
 def test_more_bytes_and_more_operations_take_longer(accelerator):

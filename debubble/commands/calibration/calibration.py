@@ -72,6 +72,7 @@ def calibrate(accelerator: Accelerator) -> Iterator[tuple[str, float]]:
     yield "start_latency_us", start
     durations, gap = model.durations_and_gap()
     yield "gap_us", gap
+    yield "graph_gap_us", bench.graph_gap()
     yield "kernel_us", durations["vector"]
     yield "gemm_us", durations["library"]
     yield "triton_us", bench.chain(bench.tiny_product)[0]
@@ -174,6 +175,14 @@ class _Bench:
         with graph.capture():
             self.tiny + 1
         return graph
+
+    def graph_gap(self) -> float:
+        """Returns the median gap, in microseconds, between two kernels of one graph."""
+        graph = self.accelerator.graph()
+        with graph.capture():
+            for _ in range(100):
+                self.tiny.add_(1)
+        return self.chain(graph.replay)[1]
 
     def launch_triton(self) -> None:
         tiny, out = self.tiny, self.tiny_out

@@ -227,6 +227,7 @@ class SimDevice:
         )
         stream = self.streams.current()
         self.races.by_replay(stream, source, uses, sum([len(step.actions) for step in steps]))
+        queued = 0
         for step in steps:
             try:
                 if step.under_way is None:
@@ -234,7 +235,8 @@ class SimDevice:
                     if step.chosen is not None:
                         self.races.by_index(stream, step.chosen)
                 for action in step.actions:
-                    self._schedule(action, stream, step.source, launch)
+                    self._schedule(action, stream, step.source, launch, in_graph=queued > 0)
+                    queued += 1
                 if step.under_way is not None:
                     step.under_way(stream.free_at)
             except IllegalMemoryAccess as error:
@@ -271,9 +273,15 @@ class SimDevice:
         self._queue.book(action, stream, self.now)
 
     def _schedule(
-        self, action: Action, stream: SimStream, source: SourceLine | None, launch: int | None
+        self,
+        action: Action,
+        stream: SimStream,
+        source: SourceLine | None,
+        launch: int | None,
+        *,
+        in_graph: bool = False,
     ) -> None:
-        start, duration = self._queue.book(action, stream, self.now)
+        start, duration = self._queue.book(action, stream, self.now, in_graph=in_graph)
         self.note(
             action.kind,
             action.name,

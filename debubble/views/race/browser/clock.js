@@ -80,11 +80,12 @@ export class Machine {
     const start = this.now;
     this.now += this.cost.graph_launch_us;
     const launch = this.note("graph_launch", "graph launch", "host", start, this.now - start, line);
-    for (const action of actions) this.queue(action, stream, action.line, launch);
+    actions.forEach((action, at) => this.queue(action, stream, action.line, launch, at > 0));
   }
 
-  queue(action, stream, line, launchedBy) {
-    const { start_latency_us: latency, gap_us: gap } = this.cost;
+  queue(action, stream, line, launchedBy, inGraph = false) {
+    const { start_latency_us: latency, gap_us, graph_gap_us } = this.cost;
+    const gap = inGraph ? graph_gap_us : gap_us;
     const duration = this.durationOf(action);
     let start = Math.max(this.now + latency, this.endOf(stream) + gap);
     const engine = this.engines[ENGINES[action.copyKind]];
