@@ -173,7 +173,7 @@ def words(pieces):
     count = "1 piece" if len(pieces) == 1 else f"{len(pieces)} pieces"
     each = f"{sizes.pop()} bytes" if len(sizes) == 1 else "different sizes"
     odd = sum(any(number % 8 for number in piece) for piece in pieces)
-    rest = f", {odd} of them with a size or an address that is no multiple of 8," if odd else ""
+    rest = f" ({odd} with a size or an address that is no multiple of 8)" if odd else ""
     return f"{count} of {each}{rest}"
 
 

@@ -68,7 +68,7 @@ ONE_BY_ONE = (
 )
 SPECIALISED = (
     "Triton compiles a kernel again for an integer that is 1, and for one that is a multiple of "
-    "16. The number of pieces is another one for each transfer, and a request waits while the "
+    "16. Numbers of pieces and of chunks change from list to list, and a request waits while the "
     "kernel is compiled. Name such parameters in `@triton.jit(do_not_specialize=[...])`."
 )
 CHUNK = (
