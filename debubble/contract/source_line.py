@@ -13,7 +13,7 @@ from itertools import islice
 from types import CodeType, FrameType
 from typing import Literal, NamedTuple
 
-Whose = Literal["the user's", "a library's", "PyTorch's", "machinery"]
+Whose = Literal["the user's", "a library's", "PyTorch's", "the test runner's", "machinery"]
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
@@ -54,7 +54,7 @@ _PLUMBING = (
 explain no more than the call that led to them."""
 _whose: dict[str, Whose] = {}
 _included: set[str] = set()
-_files: set[str] = set()
+_callers: set[str] = set()
 _lines: dict[tuple[int, int], tuple[CodeType, SourceLine]] = {}
 """Known lines, by the identity of the code and the instruction in it. The code is stored too, so
 that its identity isn't reused."""
@@ -172,6 +172,8 @@ def source_line(thread: int | None = None, pytorch: bool = False) -> SourceLine 
             libraries.append(frame)
         elif whose == "PyTorch's" and pytorch and of_pytorch is None and not libraries:
             of_pytorch = frame if frame.f_code.co_name not in _CALLS_MODULES else None
+        elif whose == "the test runner's":
+            break
         frame = frame.f_back
     if not libraries:
         return None
@@ -222,22 +224,28 @@ def include_packages(names: Iterable[str]) -> None:
     _whose.clear()
 
 
-def include_file(file: str) -> None:
-    """Makes one of debubble's own files count as the user's code: a check that does what a caller
-    of the code under test would do."""
-    _files.add(os.path.abspath(file))
-    _whose.clear()
+def count_as_library(file: str) -> None:
+    """Makes a file that calls the user's code, such as a kata's test, count as a library's: its
+    lines are named only where no line of the user's own is running."""
+    path = os.path.abspath(file)
+    if path not in _callers:
+        _callers.add(path)
+        _whose.clear()
 
 
 def _judge(file: str) -> Whose:
-    if is_notebook_cell(file) or os.path.abspath(file) in _files:
+    if is_notebook_cell(file):
         return "the user's"
     if file.startswith("<"):
         return "the user's" if file == "<string>" else "machinery"
     path = os.path.abspath(file)
+    if path in _callers:
+        return "a library's"
     package = _installed_package(path)
     if package is not None and package in _included:
         return "the user's"
+    if package == "_pytest":
+        return "the test runner's"
     if path.startswith(PACKAGE) or package in _MACHINERY or _is_compiled(path):
         return "PyTorch's" if is_of_pytorch(path) and not _is_plumbing(path) else "machinery"
     if package is not None:

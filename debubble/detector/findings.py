@@ -200,6 +200,7 @@ RACES: dict[HazardKind, str] = {
     "graph_output_overwritten": "A graph's output is used after the next replay wrote over it.",
     "unordered_streams": "Two streams use the same memory, and nothing orders them.",
     "memory_reused": "Memory is given to the next tensor while another stream uses it.",
+    "allocated_elsewhere": "New memory is used on another stream than the one it was allocated on.",
     "undefined_order": "Several values are written to one place, and which one stays is undefined.",
 }
 """One sentence about each kind of race."""

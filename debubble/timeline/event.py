@@ -18,6 +18,7 @@ HazardKind = Literal[
     "graph_output_overwritten",
     "unordered_streams",
     "memory_reused",
+    "allocated_elsewhere",
     "undefined_order",
 ]
 

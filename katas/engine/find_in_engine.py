@@ -20,10 +20,10 @@ You need to know that bubbles hide one another.
 
 Edit this file, then run
 
-    pytest katas/engine/test_find_in_engine.py
+    .venv/bin/pytest katas/engine/test_find_in_engine.py
 
-Stuck?         debubble hint find_in_engine
-Start afresh?  debubble reset find_in_engine
+Stuck?         .venv/bin/debubble hint find_in_engine
+Start afresh?  .venv/bin/debubble reset find_in_engine
 """
 
 from __future__ import annotations

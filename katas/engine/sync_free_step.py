@@ -23,10 +23,10 @@ You need to know the katas before it: this one is all of them together.
 
 Edit this file, then run
 
-    pytest katas/engine/test_sync_free_step.py
+    .venv/bin/pytest katas/engine/test_sync_free_step.py
 
-Stuck?         debubble hint sync_free_step
-Start afresh?  debubble reset sync_free_step
+Stuck?         .venv/bin/debubble hint sync_free_step
+Start afresh?  .venv/bin/debubble reset sync_free_step
 """
 
 from __future__ import annotations

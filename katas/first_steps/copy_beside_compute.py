@@ -5,23 +5,27 @@ does one thing after the other. While a batch is copied nothing is computed, and
 for the computation.
 
 Give the copies a stream of their own, so that the next batch arrives while this one is computed.
-`current().stream()` is a new stream, and work queued inside `with stream:` goes to it. A kernel
-must still not start before its batch has arrived. The host waits for nothing: a loop around
-`event.query()` is a wait too. The batches may have different shapes, and there may be none.
+`current().stream()` is a new stream, `current().current_stream()` the one that the function was
+called on, and work queued inside `with stream:` goes to `stream`. A kernel must still not start
+before its batch has arrived: `event = stream.record_event()` marks a place in a stream's work, and
+`other.wait_event(event)` makes another stream wait until the device has passed it. The host waits
+for nothing: a loop around `event.query()` is a wait too. The batches may have different shapes, and
+there may be none.
 
 A tensor's memory returns to the stream that allocated it as soon as the tensor is dropped. That
 stream must not use the memory again before the kernel has read it, neither for a later batch nor in
-the next call.
+the next call. `other.wait_stream(stream)` makes a stream wait for all that is queued on another,
+and `tensor.record_stream(stream)` tells PyTorch that another stream uses a tensor.
 
-You need to know streams and events: work on one stream runs in order, and two streams don't wait
-for each other by themselves.
+You need to know that work on one stream runs in order, and that two streams don't wait for each
+other by themselves.
 
 Edit this file, then run
 
-    pytest katas/first_steps/test_copy_beside_compute.py
+    .venv/bin/pytest katas/first_steps/test_copy_beside_compute.py
 
-Stuck?         debubble hint copy_beside_compute
-Start afresh?  debubble reset copy_beside_compute
+Stuck?         .venv/bin/debubble hint copy_beside_compute
+Start afresh?  .venv/bin/debubble reset copy_beside_compute
 """
 
 from collections.abc import Callable

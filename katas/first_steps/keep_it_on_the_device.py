@@ -9,10 +9,10 @@ You need to know what a host sync is, and that `.item()` is one.
 
 Edit this file, then run
 
-    pytest katas/first_steps/test_keep_it_on_the_device.py
+    .venv/bin/pytest katas/first_steps/test_keep_it_on_the_device.py
 
-Stuck?         debubble hint keep_it_on_the_device
-Start afresh?  debubble reset keep_it_on_the_device
+Stuck?         .venv/bin/debubble hint keep_it_on_the_device
+Start afresh?  .venv/bin/debubble reset keep_it_on_the_device
 """
 
 import torch

@@ -25,9 +25,10 @@ ONE_STREAM = (
 )
 QUEUED_BEHIND = (
     "The copies are on another stream, but it waits for the computation of the batch before, so "
-    "that batch and this one's copy never run side by side. A copy into fresh memory need not wait "
-    "for anything, and one into a buffer that is used again only for the kernel that last read "
-    "that buffer. It is the kernel that has to wait, for the event recorded right after its copy."
+    "that batch and this one's copy never run side by side. A copy into memory that was allocated "
+    "on its own stream, inside `with copying:`, need not wait for anything, and one into a buffer "
+    "that is used again only for the kernel that last read that buffer. It is the kernel that has "
+    "to wait, for the event recorded right after its copy."
 )
 ALL_AT_ONCE = (
     "A kernel reads one batch and has to wait only for that batch. If all kernels wait for an "

@@ -17,11 +17,10 @@ TOKEN_IDS = [11, 7, 5, 3, 2, 13, 17, 19]
 LONG = 2000
 """The number of ids at which 100 uploads in a row overflow a pinned buffer of 1 MiB."""
 WHY = (
-    "A copy engine reads pinned host memory by itself. From pageable memory the host has to hand "
-    "the bytes on, and it waits until everything that was queued before the copy is done. The "
-    "device is out of work by then: a bubble. Pinned memory without `non_blocking=True` waits as "
-    "well. From memory that is not pinned, `non_blocking=True` promises nothing: the driver takes "
-    "the bytes through a buffer of its own, returns for a few, and waits where they are many."
+    "A copy engine reads pinned host memory by itself, so the host can go on at once. A host that "
+    "waits for a copy waits until everything queued before it is done, and the device is out of "
+    "work by then: a bubble. An upload needs both: pinned memory, and a copy from there with "
+    "`non_blocking=True`."
 )
 OVERWRITTEN = (
     "Was its host memory overwritten while the copy was still waiting in the queue? A pinned "

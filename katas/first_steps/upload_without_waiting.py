@@ -5,16 +5,17 @@ engine cannot read by itself. So the host waits until the bytes are on their way
 wait for everything queued before them.
 
 Put the ids into pinned host memory first, and copy them from there without waiting. Some platforms
-can't pin memory: write `pin_memory=current().pin_memory`, and on those platforms the upload waits.
+can't pin memory: write `pin_memory=current().pin_memory`, and change nothing else for them. There
+the same copy waits by itself.
 
 You need to know pageable and pinned host memory.
 
 Edit this file, then run
 
-    pytest katas/first_steps/test_upload_without_waiting.py
+    .venv/bin/pytest katas/first_steps/test_upload_without_waiting.py
 
-Stuck?         debubble hint upload_without_waiting
-Start afresh?  debubble reset upload_without_waiting
+Stuck?         .venv/bin/debubble hint upload_without_waiting
+Start afresh?  .venv/bin/debubble reset upload_without_waiting
 """
 
 import torch

@@ -24,10 +24,10 @@ You need to know what pages and blocks of a KV cache are.
 
 Edit this file, then run
 
-    pytest katas/flex_graph/test_buffer_sizes.py
+    .venv/bin/pytest katas/flex_graph/test_buffer_sizes.py
 
-Stuck?         debubble hint buffer_sizes
-Start afresh?  debubble reset buffer_sizes
+Stuck?         .venv/bin/debubble hint buffer_sizes
+Start afresh?  .venv/bin/debubble reset buffer_sizes
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ You need to know sizes, strides and slices of tensors.
 
 Edit this file, then run
 
-    pytest katas/flex_graph/test_copy_to_persistent.py
+    .venv/bin/pytest katas/flex_graph/test_copy_to_persistent.py
 
-Stuck?         debubble hint copy_to_persistent
-Start afresh?  debubble reset copy_to_persistent
+Stuck?         .venv/bin/debubble hint copy_to_persistent
+Start afresh?  .venv/bin/debubble reset copy_to_persistent
 """
 
 from __future__ import annotations

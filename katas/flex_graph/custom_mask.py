@@ -16,10 +16,10 @@ You need to know FlexAttention's `mask_mod`, and what a block mask is made of.
 
 Edit this file, then run
 
-    pytest katas/flex_graph/test_custom_mask.py
+    .venv/bin/pytest katas/flex_graph/test_custom_mask.py
 
-Stuck?         debubble hint custom_mask
-Start afresh?  debubble reset custom_mask
+Stuck?         .venv/bin/debubble hint custom_mask
+Start afresh?  .venv/bin/debubble reset custom_mask
 """
 
 from __future__ import annotations

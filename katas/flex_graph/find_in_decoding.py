@@ -19,10 +19,10 @@ You need to know that a graph is one launch for many kernels.
 
 Edit this file, then run
 
-    pytest katas/flex_graph/test_find_in_decoding.py
+    .venv/bin/pytest katas/flex_graph/test_find_in_decoding.py
 
-Stuck?         debubble hint find_in_decoding
-Start afresh?  debubble reset find_in_decoding
+Stuck?         .venv/bin/debubble hint find_in_decoding
+Start afresh?  .venv/bin/debubble reset find_in_decoding
 """
 
 from __future__ import annotations

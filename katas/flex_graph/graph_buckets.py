@@ -14,10 +14,10 @@ You need to know how a graph is captured and replayed.
 
 Edit this file, then run
 
-    pytest katas/flex_graph/test_graph_buckets.py
+    .venv/bin/pytest katas/flex_graph/test_graph_buckets.py
 
-Stuck?         debubble hint graph_buckets
-Start afresh?  debubble reset graph_buckets
+Stuck?         .venv/bin/debubble hint graph_buckets
+Start afresh?  .venv/bin/debubble reset graph_buckets
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ You need to know what a captured graph reads of a step, and the function of `cop
 
 Edit this file, then run
 
-    pytest katas/flex_graph/test_persistent_metadata.py
+    .venv/bin/pytest katas/flex_graph/test_persistent_metadata.py
 
-Stuck?         debubble hint persistent_metadata
-Start afresh?  debubble reset persistent_metadata
+Stuck?         .venv/bin/debubble hint persistent_metadata
+Start afresh?  .venv/bin/debubble reset persistent_metadata
 """
 
 from __future__ import annotations

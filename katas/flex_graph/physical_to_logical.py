@@ -17,10 +17,10 @@ You need to know `scatter_reduce_`, and what a block table says.
 
 Edit this file, then run
 
-    pytest katas/flex_graph/test_physical_to_logical.py
+    .venv/bin/pytest katas/flex_graph/test_physical_to_logical.py
 
-Stuck?         debubble hint physical_to_logical
-Start afresh?  debubble reset physical_to_logical
+Stuck?         .venv/bin/debubble hint physical_to_logical
+Start afresh?  .venv/bin/debubble reset physical_to_logical
 """
 
 from __future__ import annotations

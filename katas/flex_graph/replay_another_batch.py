@@ -16,10 +16,10 @@ You need to know packed uploads from a ring of pinned memory, and graphs.
 
 Edit this file, then run
 
-    pytest katas/flex_graph/test_replay_another_batch.py
+    .venv/bin/pytest katas/flex_graph/test_replay_another_batch.py
 
-Stuck?         debubble hint replay_another_batch
-Start afresh?  debubble reset replay_another_batch
+Stuck?         .venv/bin/debubble hint replay_another_batch
+Start afresh?  .venv/bin/debubble reset replay_another_batch
 """
 
 from __future__ import annotations

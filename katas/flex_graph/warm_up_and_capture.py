@@ -15,10 +15,10 @@ wait for that.
 
 Edit this file, then run
 
-    pytest katas/flex_graph/test_warm_up_and_capture.py
+    .venv/bin/pytest katas/flex_graph/test_warm_up_and_capture.py
 
-Stuck?         debubble hint warm_up_and_capture
-Start afresh?  debubble reset warm_up_and_capture
+Stuck?         .venv/bin/debubble hint warm_up_and_capture
+Start afresh?  .venv/bin/debubble reset warm_up_and_capture
 """
 
 from __future__ import annotations

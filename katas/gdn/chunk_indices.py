@@ -13,10 +13,10 @@ You need to know how sequences lie side by side, with their starts in `cu_seqlen
 
 Edit this file, then run
 
-    pytest katas/gdn/test_chunk_indices.py
+    .venv/bin/pytest katas/gdn/test_chunk_indices.py
 
-Stuck?         debubble hint chunk_indices
-Start afresh?  debubble reset chunk_indices
+Stuck?         .venv/bin/debubble hint chunk_indices
+Start afresh?  .venv/bin/debubble reset chunk_indices
 """
 
 from __future__ import annotations

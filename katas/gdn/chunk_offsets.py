@@ -11,10 +11,10 @@ You need to know `cumsum`, and the rows of `chunk_indices`.
 
 Edit this file, then run
 
-    pytest katas/gdn/test_chunk_offsets.py
+    .venv/bin/pytest katas/gdn/test_chunk_offsets.py
 
-Stuck?         debubble hint chunk_offsets
-Start afresh?  debubble reset chunk_offsets
+Stuck?         .venv/bin/debubble hint chunk_offsets
+Start afresh?  .venv/bin/debubble reset chunk_offsets
 """
 
 from __future__ import annotations

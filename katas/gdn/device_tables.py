@@ -13,10 +13,10 @@ You need to know Triton, a binary search, and the tables of `chunk_indices` and 
 
 Edit this file, then run
 
-    pytest katas/gdn/test_device_tables.py
+    .venv/bin/pytest katas/gdn/test_device_tables.py
 
-Stuck?         debubble hint device_tables
-Start afresh?  debubble reset device_tables
+Stuck?         .venv/bin/debubble hint device_tables
+Start afresh?  .venv/bin/debubble reset device_tables
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ You need to know that a table made from lengths is the same for all layers of a 
 
 Edit this file, then run
 
-    pytest katas/gdn/test_find_in_convolutions.py
+    .venv/bin/pytest katas/gdn/test_find_in_convolutions.py
 
-Stuck?         debubble hint find_in_convolutions
-Start afresh?  debubble reset find_in_convolutions
+Stuck?         .venv/bin/debubble hint find_in_convolutions
+Start afresh?  .venv/bin/debubble reset find_in_convolutions
 """
 
 from __future__ import annotations

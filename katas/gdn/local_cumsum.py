@@ -14,10 +14,10 @@ You need to know Triton: programs, masks, `tl.cumsum`; and the table of `chunk_i
 
 Edit this file, then run
 
-    pytest katas/gdn/test_local_cumsum.py
+    .venv/bin/pytest katas/gdn/test_local_cumsum.py
 
-Stuck?         debubble hint local_cumsum
-Start afresh?  debubble reset local_cumsum
+Stuck?         .venv/bin/debubble hint local_cumsum
+Start afresh?  .venv/bin/debubble reset local_cumsum
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ You need to know both tables, of `chunk_indices` and `chunk_offsets`, and packed
 
 Edit this file, then run
 
-    pytest katas/gdn/test_metadata_builder.py
+    .venv/bin/pytest katas/gdn/test_metadata_builder.py
 
-Stuck?         debubble hint metadata_builder
-Start afresh?  debubble reset metadata_builder
+Stuck?         .venv/bin/debubble hint metadata_builder
+Start afresh?  .venv/bin/debubble reset metadata_builder
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ You need to know the table of `chunk_indices`.
 
 Edit this file, then run
 
-    pytest katas/gdn/test_thread_the_tables.py
+    .venv/bin/pytest katas/gdn/test_thread_the_tables.py
 
-Stuck?         debubble hint thread_the_tables
-Start afresh?  debubble reset thread_the_tables
+Stuck?         .venv/bin/debubble hint thread_the_tables
+Start afresh?  .venv/bin/debubble reset thread_the_tables
 """
 
 from __future__ import annotations

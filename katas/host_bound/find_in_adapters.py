@@ -19,10 +19,10 @@ You need to know that a launch costs time only if the device waits for it.
 
 Edit this file, then run
 
-    pytest katas/host_bound/test_find_in_adapters.py
+    .venv/bin/pytest katas/host_bound/test_find_in_adapters.py
 
-Stuck?         debubble hint find_in_adapters
-Start afresh?  debubble reset find_in_adapters
+Stuck?         .venv/bin/debubble hint find_in_adapters
+Start afresh?  .venv/bin/debubble reset find_in_adapters
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ You need to know what a block table is, and how numbers are packed for one uploa
 
 Edit this file, then run
 
-    pytest katas/host_bound/test_group_metadata.py
+    .venv/bin/pytest katas/host_bound/test_group_metadata.py
 
-Stuck?         debubble hint group_metadata
-Start afresh?  debubble reset group_metadata
+Stuck?         .venv/bin/debubble hint group_metadata
+Start afresh?  .venv/bin/debubble reset group_metadata
 """
 
 from __future__ import annotations

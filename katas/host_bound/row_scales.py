@@ -12,10 +12,10 @@ You need to know that a small kernel takes less time than its launch.
 
 Edit this file, then run
 
-    pytest katas/host_bound/test_row_scales.py
+    .venv/bin/pytest katas/host_bound/test_row_scales.py
 
-Stuck?         debubble hint row_scales
-Start afresh?  debubble reset row_scales
+Stuck?         .venv/bin/debubble hint row_scales
+Start afresh?  .venv/bin/debubble reset row_scales
 """
 
 from __future__ import annotations

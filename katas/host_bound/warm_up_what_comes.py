@@ -13,10 +13,10 @@ You need to know for which integers Triton compiles a kernel again.
 
 Edit this file, then run
 
-    pytest katas/host_bound/test_warm_up_what_comes.py
+    .venv/bin/pytest katas/host_bound/test_warm_up_what_comes.py
 
-Stuck?         debubble hint warm_up_what_comes
-Start afresh?  debubble reset warm_up_what_comes
+Stuck?         .venv/bin/debubble hint warm_up_what_comes
+Start afresh?  .venv/bin/debubble reset warm_up_what_comes
 """
 
 from __future__ import annotations

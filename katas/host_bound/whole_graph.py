@@ -10,10 +10,10 @@ You need to know what a graph break is.
 
 Edit this file, then run
 
-    pytest katas/host_bound/test_whole_graph.py
+    .venv/bin/pytest katas/host_bound/test_whole_graph.py
 
-Stuck?         debubble hint whole_graph
-Start afresh?  debubble reset whole_graph
+Stuck?         .venv/bin/debubble hint whole_graph
+Start afresh?  .venv/bin/debubble reset whole_graph
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ You need to know pinned memory and events.
 
 Edit this file, then run
 
-    pytest katas/offload/test_descriptor_pool.py
+    .venv/bin/pytest katas/offload/test_descriptor_pool.py
 
-Stuck?         debubble hint descriptor_pool
-Start afresh?  debubble reset descriptor_pool
+Stuck?         .venv/bin/debubble hint descriptor_pool
+Start afresh?  .venv/bin/debubble reset descriptor_pool
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ You need to know that work on one stream runs in order, and on two streams side 
 
 Edit this file, then run
 
-    pytest katas/offload/test_find_in_prefixes.py
+    .venv/bin/pytest katas/offload/test_find_in_prefixes.py
 
-Stuck?         debubble hint find_in_prefixes
-Start afresh?  debubble reset find_in_prefixes
+Stuck?         .venv/bin/debubble hint find_in_prefixes
+Start afresh?  .venv/bin/debubble reset find_in_prefixes
 """
 
 from __future__ import annotations

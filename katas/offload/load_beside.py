@@ -13,10 +13,10 @@ You need to know streams and events, and that PyTorch reuses the memory of dropp
 
 Edit this file, then run
 
-    pytest katas/offload/test_load_beside.py
+    .venv/bin/pytest katas/offload/test_load_beside.py
 
-Stuck?         debubble hint load_beside
-Start afresh?  debubble reset load_beside
+Stuck?         .venv/bin/debubble hint load_beside
+Start afresh?  .venv/bin/debubble reset load_beside
 """
 
 from __future__ import annotations

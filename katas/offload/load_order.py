@@ -14,10 +14,10 @@ You need to know streams and events, and which blocks of a KV cache a step reads
 
 Edit this file, then run
 
-    pytest katas/offload/test_load_order.py
+    .venv/bin/pytest katas/offload/test_load_order.py
 
-Stuck?         debubble hint load_order
-Start afresh?  debubble reset load_order
+Stuck?         .venv/bin/debubble hint load_order
+Start afresh?  .venv/bin/debubble reset load_order
 """
 
 from __future__ import annotations

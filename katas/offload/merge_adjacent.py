@@ -15,10 +15,10 @@ You need to know NumPy: comparisons of whole arrays, `flatnonzero`, `add.reducea
 
 Edit this file, then run
 
-    pytest katas/offload/test_merge_adjacent.py
+    .venv/bin/pytest katas/offload/test_merge_adjacent.py
 
-Stuck?         debubble hint merge_adjacent
-Start afresh?  debubble reset merge_adjacent
+Stuck?         .venv/bin/debubble hint merge_adjacent
+Start afresh?  .venv/bin/debubble reset merge_adjacent
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ You need to know closures, and the list of pieces of `merge_adjacent`.
 
 Edit this file, then run
 
-    pytest katas/offload/test_select_path.py
+    .venv/bin/pytest katas/offload/test_select_path.py
 
-Stuck?         debubble hint select_path
-Start afresh?  debubble reset select_path
+Stuck?         .venv/bin/debubble hint select_path
+Start afresh?  .venv/bin/debubble reset select_path
 """
 
 from __future__ import annotations

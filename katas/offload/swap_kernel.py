@@ -20,10 +20,10 @@ You need to know Triton: pointers, masks, and programs that share work out.
 
 Edit this file, then run
 
-    pytest katas/offload/test_swap_kernel.py
+    .venv/bin/pytest katas/offload/test_swap_kernel.py
 
-Stuck?         debubble hint swap_kernel
-Start afresh?  debubble reset swap_kernel
+Stuck?         .venv/bin/debubble hint swap_kernel
+Start afresh?  .venv/bin/debubble reset swap_kernel
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ You need to know what a pageable and a pinned upload look like in a timeline.
 
 Edit this file, then run
 
-    pytest katas/pinned_h2d/test_find_in_ranking.py
+    .venv/bin/pytest katas/pinned_h2d/test_find_in_ranking.py
 
-Stuck?         debubble hint find_in_ranking
-Start afresh?  debubble reset find_in_ranking
+Stuck?         .venv/bin/debubble hint find_in_ranking
+Start afresh?  .venv/bin/debubble reset find_in_ranking
 """
 
 from __future__ import annotations

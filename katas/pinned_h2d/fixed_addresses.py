@@ -9,14 +9,15 @@ each step's ranges into it. A graph may read rows after those of the step. These
 not what a larger step left there. Pin the memory if the platform can:
 `pin_memory=current().pin_memory`.
 
-You need to know what a captured graph remembers of a tensor, and the ring of `staging_ring`.
+You need to know that a captured graph remembers a tensor's address, and, from `staging_ring`, when
+a pinned buffer may be written again.
 
 Edit this file, then run
 
-    pytest katas/pinned_h2d/test_fixed_addresses.py
+    .venv/bin/pytest katas/pinned_h2d/test_fixed_addresses.py
 
-Stuck?         debubble hint fixed_addresses
-Start afresh?  debubble reset fixed_addresses
+Stuck?         .venv/bin/debubble hint fixed_addresses
+Start afresh?  .venv/bin/debubble reset fixed_addresses
 """
 
 from __future__ import annotations

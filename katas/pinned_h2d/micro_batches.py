@@ -12,10 +12,10 @@ You need to know views of tensors, and the padded tensor of `padded_ranges`.
 
 Edit this file, then run
 
-    pytest katas/pinned_h2d/test_micro_batches.py
+    .venv/bin/pytest katas/pinned_h2d/test_micro_batches.py
 
-Stuck?         debubble hint micro_batches
-Start afresh?  debubble reset micro_batches
+Stuck?         .venv/bin/debubble hint micro_batches
+Start afresh?  .venv/bin/debubble reset micro_batches
 """
 
 from __future__ import annotations

@@ -8,14 +8,15 @@ Call `upload` once in each step, and give its result to all layers. The next ste
 its own, even if its ranges are the same. A step in micro-batches is a list of such dicts: there one
 upload for each dict is enough, and the kata `micro_batches` makes one for all.
 
-You need to know how a dict of metadata, one for each layer, is made in a step.
+You need to know that all layers of a step have the same requests, each layer with metadata of its
+own.
 
 Edit this file, then run
 
-    pytest katas/pinned_h2d/test_once_a_step.py
+    .venv/bin/pytest katas/pinned_h2d/test_once_a_step.py
 
-Stuck?         debubble hint once_a_step
-Start afresh?  debubble reset once_a_step
+Stuck?         .venv/bin/debubble hint once_a_step
+Start afresh?  .venv/bin/debubble reset once_a_step
 """
 
 from __future__ import annotations

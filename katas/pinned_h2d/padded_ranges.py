@@ -11,10 +11,10 @@ You need to know how to upload from pinned memory.
 
 Edit this file, then run
 
-    pytest katas/pinned_h2d/test_padded_ranges.py
+    .venv/bin/pytest katas/pinned_h2d/test_padded_ranges.py
 
-Stuck?         debubble hint padded_ranges
-Start afresh?  debubble reset padded_ranges
+Stuck?         .venv/bin/debubble hint padded_ranges
+Start afresh?  .venv/bin/debubble reset padded_ranges
 """
 
 from __future__ import annotations

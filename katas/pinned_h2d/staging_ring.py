@@ -10,14 +10,16 @@ because a copy that is done needs no wait. Wait for an unfinished copy with `eve
 not with a loop of queries. Pin the memory if the platform can: `pin_memory=current().pin_memory`,
 from `debubble.accelerator`.
 
-You need to know pinned memory and events: `record`, `query`, `synchronize`.
+You need to know pinned memory and events: `event = current().event()` is a new one,
+`event.record()` marks a place in the current stream's work, `event.query()` says if the device has
+passed it, and `event.synchronize()` waits for that.
 
 Edit this file, then run
 
-    pytest katas/pinned_h2d/test_staging_ring.py
+    .venv/bin/pytest katas/pinned_h2d/test_staging_ring.py
 
-Stuck?         debubble hint staging_ring
-Start afresh?  debubble reset staging_ring
+Stuck?         .venv/bin/debubble hint staging_ring
+Start afresh?  .venv/bin/debubble reset staging_ring
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from debubble.exercises import (
     Step,
     expect,
     expect_equal,
+    expect_refusal,
     in_a_row,
     left_as_they_were,
     same_objects,
@@ -21,9 +22,9 @@ MOVED = (
     "that is made again for a larger step has a new address too."
 )
 LEFT_BEHIND = (
-    "Rows that a step does not write still hold the ranges of an earlier, larger one, and a "
-    "captured graph reads its padding rows too. Write all rows, with zeros where there are no "
-    "ranges."
+    "What a step does not write still has the ranges of an earlier step: rows of the tensor on the "
+    "device, or rows of a pinned buffer that an earlier step has filled. Write all rows of both, "
+    "with zeros where there are no ranges; a captured graph reads its padding rows too."
 )
 STILL_THERE = (
     "A replay runs the kernels that were captured: they cannot get None, and read the buffer as it "
@@ -39,12 +40,18 @@ STALE = (
 )
 TOO_EARLY = (
     "Did a later step's ranges overwrite a pinned buffer that this step's copy had not read yet? "
-    "Take a fresh pinned tensor in each step, or wait for the event of the copy that reads it."
+    "Query the event of its last copy before you write to it, as `staging_ring` does, or take a "
+    "fresh pinned tensor in each step."
 )
 TOO_LARGE = (
     "A slice that goes beyond the end is just shorter: rows or ranges are then lost without an "
     "error, and images are attended to as if they were text. Compare both numbers with those of "
     "`__init__` before anything is written."
+)
+OWN_ERROR = (
+    "An error from the middle of the work comes when a part may have been written, and names no "
+    "request. Compare the number of sequences and of ranges with those of `__init__` first, and "
+    "raise ValueError."
 )
 NEEDLESS = (
     "Without for_graphs `update` gives None for a step without ranges, and then no layer reads the "
@@ -98,13 +105,13 @@ def test_a_step_without_ranges_is_none(kata, accelerator):
     ("ranges", "num_seqs"), [({0: [(2, 5)]}, 9), ({1: [(1, 3), (4, 6), (7, 9)]}, 2)]
 )
 def test_a_step_larger_than_the_buffer_is_refused(kata, accelerator, ranges, num_seqs):
-    buffer, raised = buffer_of(kata, accelerator), "nothing"
-    try:
-        buffer.update(ranges, num_seqs)
-    except Exception as error:
-        raised = type(error).__name__
-    value = f"what update({ranges}, {num_seqs}) raises in a buffer for 8 sequences of 2 ranges"
-    expect_equal(raised, "ValueError", value=value, likely=TOO_LARGE)
+    buffer, call = buffer_of(kata, accelerator), f"update({ranges}, {num_seqs})"
+    expect_refusal(
+        lambda: buffer.update(ranges, num_seqs),
+        f"{call} in a buffer for 8 sequences of 2 ranges",
+        why=TOO_LARGE,
+        other=OWN_ERROR,
+    )
 
 
 def test_the_address_is_always_the_same(kata, accelerator):

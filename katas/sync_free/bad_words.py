@@ -14,10 +14,10 @@ You need to know `index_put_` and `masked_fill_`, and which of their arguments h
 
 Edit this file, then run
 
-    pytest katas/sync_free/test_bad_words.py
+    .venv/bin/pytest katas/sync_free/test_bad_words.py
 
-Stuck?         debubble hint bad_words
-Start afresh?  debubble reset bad_words
+Stuck?         .venv/bin/debubble hint bad_words
+Start afresh?  .venv/bin/debubble reset bad_words
 """
 
 from __future__ import annotations

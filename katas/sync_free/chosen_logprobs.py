@@ -13,10 +13,10 @@ You need to know `index_copy_` and `scatter_`, and pinned uploads.
 
 Edit this file, then run
 
-    pytest katas/sync_free/test_chosen_logprobs.py
+    .venv/bin/pytest katas/sync_free/test_chosen_logprobs.py
 
-Stuck?         debubble hint chosen_logprobs
-Start afresh?  debubble reset chosen_logprobs
+Stuck?         .venv/bin/debubble hint chosen_logprobs
+Start afresh?  .venv/bin/debubble reset chosen_logprobs
 """
 
 from __future__ import annotations

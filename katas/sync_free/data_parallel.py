@@ -15,10 +15,10 @@ You need to know streams, events and pinned downloads.
 
 Edit this file, then run
 
-    pytest katas/sync_free/test_data_parallel.py
+    .venv/bin/pytest katas/sync_free/test_data_parallel.py
 
-Stuck?         debubble hint data_parallel
-Start afresh?  debubble reset data_parallel
+Stuck?         .venv/bin/debubble hint data_parallel
+Start afresh?  .venv/bin/debubble reset data_parallel
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ You need to know what a host sync does to the launches that follow it.
 
 Edit this file, then run
 
-    pytest katas/sync_free/test_find_in_sampling.py
+    .venv/bin/pytest katas/sync_free/test_find_in_sampling.py
 
-Stuck?         debubble hint find_in_sampling
-Start afresh?  debubble reset find_in_sampling
+Stuck?         .venv/bin/debubble hint find_in_sampling
+Start afresh?  .venv/bin/debubble reset find_in_sampling
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ You need to know streams and events, and that a copy reads its memory when its t
 
 Edit this file, then run
 
-    pytest katas/sync_free/test_find_the_races.py
+    .venv/bin/pytest katas/sync_free/test_find_the_races.py
 
-Stuck?         debubble hint find_the_races
-Start afresh?  debubble reset find_the_races
+Stuck?         .venv/bin/debubble hint find_the_races
+Start afresh?  .venv/bin/debubble reset find_the_races
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ You need to know which indices of tensors are views, and which make a number of 
 
 Edit this file, then run
 
-    pytest katas/sync_free/test_last_index.py
+    .venv/bin/pytest katas/sync_free/test_last_index.py
 
-Stuck?         debubble hint last_index
-Start afresh?  debubble reset last_index
+Stuck?         .venv/bin/debubble hint last_index
+Start afresh?  .venv/bin/debubble reset last_index
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ You need to know `index_select` and `index_copy_`, and pinned uploads.
 
 Edit this file, then run
 
-    pytest katas/sync_free/test_ngram_moves.py
+    .venv/bin/pytest katas/sync_free/test_ngram_moves.py
 
-Stuck?         debubble hint ngram_moves
-Start afresh?  debubble reset ngram_moves
+Stuck?         .venv/bin/debubble hint ngram_moves
+Start afresh?  .venv/bin/debubble reset ngram_moves
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ You need to know what a TorchDispatchMode is shown of an operator.
 
 Edit this file, then run
 
-    pytest katas/sync_free/test_sync_detector.py
+    .venv/bin/pytest katas/sync_free/test_sync_detector.py
 
-Stuck?         debubble hint sync_detector
-Start afresh?  debubble reset sync_detector
+Stuck?         .venv/bin/debubble hint sync_detector
+Start afresh?  .venv/bin/debubble reset sync_detector
 """
 
 from __future__ import annotations

@@ -169,18 +169,11 @@ def test_lists_that_changed_have_other_matches(kata, accelerator):
 )
 def test_an_id_that_the_vocabulary_lacks_is_refused(kata, accelerator, words, unknown):
     logits = logits_on(accelerator, rows=2, vocab=6)
-    raised = "nothing"
-    try:
-        kata.apply_bad_words(logits, words, [[], []])
-    except Exception as error:
-        raised = type(error).__name__
-    value = f"apply_bad_words(zeros(2, 6), {words}, ...), with the id {unknown},"
-    expect_equal(raised, "ValueError", value=f"what is raised by {value}", likely=REFUSED)
-    expect_equal(
-        logits,
-        with_forbidden([], rows=2, vocab=6),
-        value=f"the logits that were refused by {value}",
-        likely=REFUSED,
+    expect_refusal(
+        lambda: kata.apply_bad_words(logits, words, [[], []]),
+        f"apply_bad_words(zeros(2, 6), {words}, ...), with the id {unknown}",
+        why=REFUSED,
+        logits=logits,
     )
 
 

@@ -14,10 +14,10 @@ You need to know `cumsum`, or any other way from where ids change to the ids.
 
 Edit this file, then run
 
-    pytest katas/sync_free/test_token_types.py
+    .venv/bin/pytest katas/sync_free/test_token_types.py
 
-Stuck?         debubble hint token_types
-Start afresh?  debubble reset token_types
+Stuck?         .venv/bin/debubble hint token_types
+Start afresh?  .venv/bin/debubble reset token_types
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Claims about a timeline, and their texts when they fail."""
 
 import pytest
+import torch
 
-from debubble.exercises import KataFailure, expect
+from debubble.contract.source_line import count_as_library
+from debubble.exercises import KataFailure, expect, expect_equal
 from debubble.timeline import Event, Hazard, SourceLine, Timeline
 
 LINE = SourceLine(__file__, 3, "<module>")
-OTHER = SourceLine(__file__, 5, "<module>")
+OTHER = SourceLine(__file__, 6, "<module>")
 
 
 def timeline_of(*events: Event, hazards=()) -> Timeline:
@@ -119,3 +121,41 @@ def test_uploads_have_a_size():
     expect(timeline).sends_at_most(16)
     text = failure_of(lambda: expect(timeline).sends_at_most(15, why="Less will do."))
     assert text.startswith("Expected at most 15 bytes to be uploaded.\nYour code uploads 16 bytes.")
+
+
+def test_a_line_of_the_test_is_the_callers_and_is_not_quoted(tmp_path):
+    file = tmp_path / "test_of_a_kata.py"
+    file.write_text("results = [used(call())]\n")
+    count_as_library(str(file))
+    theirs = SourceLine(str(file), 1, "test")
+    race = Hazard("unordered_streams", f"{theirs} uses what {LINE} wrote.", theirs, LINE)
+    text = failure_of(lambda: expect(timeline_of(kernel(0), hazards=[race])).no_hazards())
+    assert "the caller of your code uses what" in text and "results" not in text
+    text = failure_of(lambda: expect(timeline_of(sync(0, theirs))).counts(host_syncs=0))
+    assert "results" not in text
+
+
+@pytest.mark.parametrize(
+    ("events", "wanted", "said"),
+    [
+        ([copy(0)], {"h2d_pageable": 0}, "`non_blocking=True` promises nothing there"),
+        ([sync(0), copy(1, "h2d_pinned")], {"host_syncs": 0}, "but the copy blocks"),
+        ([sync(0), copy(1)], {"host_syncs": 0}, "An upload from pageable memory is a wait"),
+        ([sync(0), copy(1, "h2d_pinned", OTHER)], {"host_syncs": 0}, None),
+    ],
+)
+def test_the_text_tells_why_this_copy_waits(events, wanted, said):
+    text = failure_of(lambda: expect(timeline_of(*events)).counts(**wanted, why="Never wait."))
+    assert text.endswith("Never wait.")
+    said_here = [
+        words for words in ("promises nothing", "copy blocks", "is a wait") if words in text
+    ]
+    assert (said in " ".join(text.split()) and len(said_here) == 1) if said else not said_here
+
+
+def test_what_can_be_seen_is_not_told_once_more():
+    text = failure_of(lambda: expect_equal(torch.tensor(6.0), torch.tensor(0.5), value="it"))
+    assert text.endswith("Your code made it 6.0 (float32 []).")
+    text = failure_of(lambda: expect_equal([(8, 80)], [(64, 0)], value="it"))
+    assert text.endswith("Item 0 is (8, 80) and not (64, 0).")
+    assert "1 item and" in failure_of(lambda: expect_equal([1], [1, 2], value="it"))

@@ -399,3 +399,27 @@ def test_watch_takes_single_keys_and_stops_at_a_time_limit(workbook):
         assert watch.process.wait(10) == 0
     finally:
         watch.process.kill()
+
+
+def test_run_without_a_name_runs_the_kata_that_was_edited_last(debubble, workbook, monkeypatch):
+    tested = []
+    run = "debubble.commands.learning.run.status_of_tests"
+    monkeypatch.setattr(run, lambda kata, device: tested.append(kata.name) or 0)
+    for kata in ("add_more", "take_away"):
+        debubble("next", kata)
+    later = time.time() + 60
+    os.utime(workbook.root / "my/katas/tiny/add_more.py", (later, later))
+    passed(workbook, "add_more")
+    debubble("run")
+    debubble("run", "add_up")
+    assert tested == ["add_more", "add_up"]
+
+
+def test_a_command_that_is_not_on_the_path_is_printed_with_its_folder(debubble, monkeypatch):
+    script = Path(sys.executable).with_name("debubble")
+    if not script.is_file():
+        pytest.skip("debubble is not installed here")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert f"stuck?   {script} hint" in debubble("next", "add_up").output
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert "stuck?   debubble hint" in debubble("next", "add_up").output

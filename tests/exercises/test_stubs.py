@@ -77,7 +77,7 @@ def test_a_stub_has_the_docstring_of_the_solution_and_the_body_of_before(workboo
 def test_a_stub_says_what_to_do(workbook):
     docstring = ast.get_docstring(ast.parse(generate(workbook.kata)))
     assert docstring.startswith("Add up (chapter 00).\n\nAdd them up without counting.")
-    assert "pytest katas/tiny/test_add_up.py" in docstring
+    assert ".venv/bin/pytest katas/tiny/test_add_up.py" in docstring
     assert "debubble hint add_up" in docstring
 
 

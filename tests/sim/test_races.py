@@ -294,6 +294,21 @@ def test_memory_that_another_stream_still_uses_may_be_handed_out(accelerator):
     assert "record_stream" in str(hazard)
 
 
+def test_new_memory_is_free_on_the_stream_that_allocated_it_alone(accelerator):
+    side = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        dropped = torch.zeros(1000, device=accelerator.device)  # the earlier use
+        del dropped
+        new = torch.empty(1000, device=accelerator.device)
+        with side:
+            new.zero_()  # the use on another stream
+    (hazard,) = timeline.hazards
+    assert hazard.kind == "allocated_elsewhere"
+    assert "# the earlier use" in hazard.first.text and "another stream" in hazard.second.text
+    assert "in memory of a freed one that stream 0 may still use by" in str(hazard)
+
+
 @pytest.mark.parametrize("ask", ["empty", "arange", "clone"])
 def test_whoever_asks_next_is_named(accelerator, ask):
     side, kept = accelerator.stream(), torch.zeros(500, device=accelerator.device)

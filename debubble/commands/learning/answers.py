@@ -10,6 +10,7 @@ import typer
 
 from debubble.exercises.kata_files.catalogue import Kata
 from debubble.exercises.kata_files.stubs.source import source_module
+from debubble.exercises.kata_files.typed import typed
 
 from ..refusal import refuse, refusing
 from .learner import Learner
@@ -37,9 +38,9 @@ def hint(word: str | None, step: int | None = None) -> None:
             typer.echo(kata.hints[number - 1])
         remembered = shown[-1] <= taken or learner.remember("hint", kata, step=shown[-1])
         if shown[-1] < steps:
-            command = "debubble hint"
+            command = typed("debubble hint")
             if not remembered:
-                command = f"debubble hint {kata.name} --step {shown[-1] + 1}"
+                command = typed(f"debubble hint {kata.name} --step {shown[-1] + 1}")
             typer.secho(f"\n`{command}` shows the next step.", fg="cyan")
 
 
@@ -93,9 +94,10 @@ def _allowed(learner: Learner, word: str | None, spoil: bool, command: str) -> K
     if solved:
         return kata
     if not spoil:
+        debubble = typed("debubble")
         refuse(
-            f"{kata.name} is not solved yet: `debubble hint {kata.name}` helps, and "
-            f"`debubble {command} {kata.name} --spoil` shows our solution all the same"
+            f"{kata.name} is not solved yet: `{debubble} hint {kata.name}` helps, and "
+            f"`{debubble} {command} {kata.name} --spoil` shows our solution all the same"
         )
     learner.remember("solution", kata)
     return kata

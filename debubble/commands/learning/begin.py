@@ -6,10 +6,13 @@ import os
 import shlex
 import subprocess
 import sys
+import textwrap
 
 import typer
 
 from debubble.exercises.kata_files.chapter_copies import ChapterCopies
+from debubble.exercises.kata_files.stubs.generate import WIDTH
+from debubble.exercises.kata_files.typed import typed
 
 from ..refusal import refuse, refusing
 from .learner import Learner, remark
@@ -31,13 +34,15 @@ def next_kata(word: str | None) -> None:
         typer.secho(f"{kata.title}{about}", bold=True)
         typer.echo(f"\n{kata.task}\n")
         if kata.needs:
-            typer.echo(f"You need to know {kata.needs}.\n")
+            needed = " ".join(f"You need to know {kata.needs}.".split())
+            typer.echo(f"{textwrap.fill(needed, WIDTH)}\n")
         chapter = learner.chapter_file(kata)
         if chapter:
             typer.echo(f"  chapter  {kata.relative(chapter)}")
         typer.secho(f"  edit     {kata.relative(path)}", fg="cyan")
-        typer.secho("  test     debubble watch, or debubble run", fg="cyan")
-        typer.secho("  stuck?   debubble hint", fg="cyan")
+        debubble = typed("debubble")
+        typer.secho(f"  test     {debubble} watch, or {debubble} run", fg="cyan")
+        typer.secho(f"  stuck?   {debubble} hint", fg="cyan")
 
 
 def open_file(word: str | None, chapter: bool) -> None:

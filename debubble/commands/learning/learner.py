@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from debubble.exercises.kata_files.tables import ExerciseError
 from debubble.exercises.kata_files.workspace import Workspace
 from debubble.progress import ProgressEvent, Standing
 
+CHOOSES = ("begun", "hint", "solution", "reset")
+"""The kinds of events by which a learner turns to a kata."""
 NEAREST = 3
 """The number of names that are suggested for an unknown one."""
 
@@ -95,6 +98,16 @@ class Learner:
         needed = [kata for kata in following if not kata.optional]
         return self.unsolved([*begun, *needed, *following])
 
+    @property
+    def edited_last(self) -> Kata | None:
+        """The kata whose copy was saved last, if that was after the learner began or reset another
+        kata, took a hint, or saw a solution; else None."""
+        saved = {kata: _saved_at(self.workspace.copy_of(kata)) for kata in self.katas}
+        last = max(self.katas, key=lambda kata: saved[kata], default=None)
+        others = (e for e in self.events if e.get("kind") in CHOOSES and "kata" in e)
+        chosen = max((_time_of(event) for event in others), default=0.0)
+        return last if last is not None and saved[last] > chosen else None
+
     def unsolved(self, katas: Sequence[Kata]) -> Kata | None:
         return next((kata for kata in katas if not self.standings[kata.name].solved), None)
 
@@ -156,6 +169,22 @@ class Learner:
         except ExerciseError as error:
             remark(str(error))
         return self.workspace.file_of(kata)
+
+
+def _saved_at(path: Path) -> float:
+    """Returns when the file was saved, in seconds since 1970, or 0.0 if there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _time_of(event: ProgressEvent) -> float:
+    """Returns when the event was, in seconds since 1970, or 0.0 if it does not say so."""
+    try:
+        return datetime.fromisoformat(str(event.get("time"))).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def remark(sentence: str) -> None:

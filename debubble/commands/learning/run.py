@@ -15,10 +15,10 @@ from .learner import Learner
 
 def run(word: str | None, device: str) -> NoReturn:
     """Runs a kata's tests on the learner's code, and exits with pytest's status: 0 if the kata is
-    solved."""
+    solved. Without a word it is the kata that was edited last, or else the current one."""
     with refusing():
         learner = Learner()
-        kata = learner.choose(word)
+        kata = (None if word else learner.edited_last) or learner.choose(word)
         learner.begin(kata)
     raise typer.Exit(status_of_tests(kata, device))
 

@@ -9,6 +9,7 @@ from itertools import groupby
 import typer
 
 from debubble.exercises.kata_files.catalogue import Kata, has_become
+from debubble.exercises.kata_files.typed import typed
 from debubble.progress import VERSION
 
 from ..refusal import refusing
@@ -27,7 +28,9 @@ def where() -> None:
         kata = learner.current
         typer.secho(f"{learner.solved} of {len(learner.katas)} katas solved.", bold=True)
         if kata is None:
-            typer.echo("All of them: `debubble syncs SCRIPT` finds the waits in your own code.")
+            typer.echo(
+                f"All of them: `{typed('debubble')} syncs SCRIPT` finds the waits in your own code."
+            )
         else:
             standing = learner.standings[kata.name]
             about = [kata.effort] if kata.effort else []
@@ -46,13 +49,13 @@ def where() -> None:
             _line("watch", "runs its tests whenever you save")
             _line("hint", f"shows hint {taken} of {len(kata.hints)}")
         _line("list", "shows all katas")
-        typer.echo("  debubble --help lists the other commands.")
+        typer.echo(f"  {typed('debubble')} --help lists the other commands.")
         for sentence in learner.workspace.remarks(learner.catalogue):
             remark(sentence)
 
 
 def _line(command: str, does: str) -> None:
-    typer.secho(f"  debubble {command:<7}", fg="cyan", nl=False)
+    typer.secho(f"  {typed('debubble')} {command:<7}", fg="cyan", nl=False)
     typer.echo(does)
 
 

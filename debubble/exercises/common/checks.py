@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import debubble
-from debubble.contract.source_line import include_file
+from debubble.contract.source_line import count_as_library
 
 from ..instructions import python_instructions
 from ..teaching.claims import expect, expect_equal
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..running.under_test import KataCode
 
 Check = Callable[["KataCode", "Accelerator", Common], None]
-include_file(__file__)  # A race with the caller names the caller's line, which is here.
 Likely = str | Callable[[object, object], str]
+count_as_library(__file__)  # It is the caller of the code under test, as a kata's test is.
 ROUNDS = 3
 STALE = (
     "Is something of an earlier step still there? Steps shrink and grow, and may be empty, and two "

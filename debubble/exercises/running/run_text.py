@@ -16,6 +16,7 @@ from debubble.progress import Standing
 
 from ..kata_files.progress import Progress
 from ..kata_files.tables import ExerciseError
+from ..kata_files.typed import typed
 from ..kata_files.workspace import Workspace
 from .time_limit import can_interrupt
 from .under_test import chosen_accelerator, chosen_device
@@ -197,7 +198,7 @@ def _write_afterwards(reporter: pytest.TerminalReporter, kata: Kata) -> None:
     for text in filter(None, [kata.differs, kata.try_this and f"Now try: {kata.try_this}"]):
         for line in text.splitlines():
             reporter.write_line(f"  {line}")
-    reporter.write_line(f"  ours  debubble diff {kata.name}", cyan=True)
+    reporter.write_line(f"  ours  {typed(f'debubble diff {kata.name}')}", cyan=True)
 
 
 def _write_what_failed(
@@ -235,11 +236,12 @@ def _write_what_follows(
 
 def _write_next(reporter: pytest.TerminalReporter, kata: Kata, file: Path) -> None:
     if file == kata.stub_path and Workspace(kata.root).is_untouched(kata):
-        reporter.write_line(f"  begin debubble next {kata.name}", cyan=True)
+        reporter.write_line(f"  begin {typed(f'debubble next {kata.name}')}", cyan=True)
     else:
         reporter.write_line(f"  edit  {_as_typed(kata, file)}", cyan=True)
-    reporter.write_line(f"  run   pytest {_as_typed(kata, kata.test_path)}", cyan=True)
-    reporter.write_line(f"  hint  debubble hint {kata.name}", cyan=True)
+    run = typed(f"pytest {_as_typed(kata, kata.test_path)}")
+    reporter.write_line(f"  run   {run}", cyan=True)
+    reporter.write_line(f"  hint  {typed(f'debubble hint {kata.name}')}", cyan=True)
 
 
 def _device_line(config: pytest.Config) -> str:

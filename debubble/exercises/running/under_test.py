@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import debubble
 from debubble.accelerator.choice import resolve
+from debubble.contract.source_line import count_as_library
 
 from ..kata_files.catalogue import Kata
 from ..kata_files.changed_solution import Code, code_of_attempt, package_of, solution_module
 from ..kata_files.tables import ExerciseError
+from ..kata_files.typed import typed
 from ..kata_files.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -69,9 +71,10 @@ class Implementation:
             modules = [_import_solution(name, self.kata.root) for name in names]
         for name in self.kata.exported_names:
             if not any(hasattr(module, name) for module in modules):
+                restores = typed(f"debubble reset {self.kata.name}")
                 raise LoadError(
                     f"{self.shown_path} has no {name!r}, which the tests call.\n"
-                    f"Put it back, or start afresh with `debubble reset {self.kata.name}`."
+                    f"Put it back, or start afresh with `{restores}`."
                 )
         return modules
 
@@ -86,6 +89,7 @@ class KataCode:
     def __init__(self, implementation: Implementation) -> None:
         self.implementation = implementation
         self._modules: list[ModuleType] | None = None
+        count_as_library(str(implementation.kata.test_path))
 
     def __getattr__(self, name: str) -> Any:
         if self._modules is None:
@@ -172,7 +176,7 @@ def _compiled(implementation: Implementation) -> tuple[str, list[CodeType]]:
     except FileNotFoundError:
         raise LoadError(
             f"{implementation.shown_path} is not there.\n"
-            f"`debubble reset {implementation.kata.name}` brings the exercise back."
+            f"`{typed(f'debubble reset {implementation.kata.name}')}` brings the exercise back."
         ) from None
     except ExerciseError as error:
         raise LoadError(str(error)) from None

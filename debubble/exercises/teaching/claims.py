@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import torch
 
-from debubble.contract.source_line import SourceLine
+from debubble.contract.source_line import SourceLine, whose_is
 from debubble.timeline.event import COPY_KINDS, Event, HazardKind
 from debubble.timeline.timeline import Timeline
 
@@ -39,9 +39,16 @@ PRINTED = (
 OF_EVERY_KATA: dict[HazardKind, str] = {
     "memory_reused": (
         "When a tensor is dropped, PyTorch gives its memory to the next tensor that is made on the "
-        "same stream. PyTorch does not know that another stream still uses the memory. Call "
-        "`tensor.record_stream(computing)` for that stream, or keep the tensors until the stream "
-        "that made them waits for it, for example by `copying.wait_stream(computing)`."
+        "same stream. PyTorch does not know that another stream still uses the memory. Tell it by "
+        "`tensor.record_stream(computing)`: the argument is the stream that uses the tensor, not "
+        "the stream that made it. Or keep the tensors, if the task allows it, until the stream "
+        "that made them waits for the other, for example by `copying.wait_stream(computing)`."
+    ),
+    "allocated_elsewhere": (
+        "A new tensor gets memory of a dropped one, and is free to use it on the stream that "
+        "allocated it, not on another stream. Allocate it on the stream that writes it first, "
+        "inside its `with` block. That stream must not use the memory again before the other has "
+        "read it: call `tensor.record_stream(computing)` with the stream that reads."
     ),
     "undefined_order": (
         "The order in which the device's threads write is not defined, so the values may differ "
@@ -50,6 +57,28 @@ OF_EVERY_KATA: dict[HazardKind, str] = {
 }
 """The reason why a race of this kind is wrong. It replaces the reason that a kata's test gives,
 which is about other kinds of race."""
+
+CALLER = "the caller of your code"
+"""The words for a line of a kata's test, which does what a caller in an engine does."""
+
+PAGEABLE_RETURNS = (
+    "The upload is from pageable memory, and `non_blocking=True` promises nothing there: the host "
+    "went on only because the bytes are few, and waits where they are many. Put the values into "
+    "pinned memory first."
+)
+PINNED_WAITS = (
+    "The memory is pinned, but the copy blocks: without `non_blocking=True` the host waits until "
+    "it is done."
+)
+UPLOAD_WAITS = (
+    "An upload from pageable memory is a wait, too: `torch.tensor(…, device=…)` makes its values "
+    "on the host first. `torch.zeros` and `torch.full` fill memory on the device, without an "
+    "upload."
+)
+READS_EACH = (
+    "`torch.tensor` of a list of tensors reads each of them. `torch.stack` joins them on the "
+    "device."
+)
 
 MOST_LINES = 3
 """The most lines of code that a failure quotes."""
@@ -112,12 +141,12 @@ class Expectation:
         lines = tuple(dict.fromkeys(line for line in (hazard.first, hazard.second) if line))
         message = hazard.message.rstrip(".")
         for line in lines:  # the text of each line is quoted below
-            message = message.replace(str(line), line.place)
+            message = message.replace(str(line), line.place if _is_own(line) else CALLER)
         raise KataFailure(
             Diagnosis(
                 expected="no race between the host, the copies and the kernels",
                 did=f"has one{more}: {message}",
-                lines=tuple((line, 1) for line in lines),
+                lines=tuple((line, 1) for line in lines if _is_own(line)),
                 drawing=draw(
                     self.timeline, [e for e in events if e.source in lines and e.on_device]
                 ),
@@ -157,6 +186,7 @@ class Expectation:
             raise TypeError(f"a timeline does not count {unknown[0]!r}: choose from {[*counts]}")
         actual = {name: counts[name] for name in wanted}
         too_many = [name for name in wanted if actual[name] > wanted[name]]
+        why = "\n\n".join(filter(None, [_of_transfers(self.timeline, too_many, wanted), why]))
         return self.that(
             all(holds(actual[name], wanted[name]) for name in wanted),
             expected=f"{limit}{listed(wanted)}",
@@ -164,6 +194,24 @@ class Expectation:
             events=[event for event in self.timeline.events if _counted_as(event) in too_many],
             why=why,
         )
+
+
+def _of_transfers(timeline: Timeline, too_many: Sequence[str], wanted: Iterable[str]) -> str:
+    """Returns what the counts alone don't say of the copies that are too many, or that wait: ""
+    for nothing."""
+    waits = {event.source for event in timeline.events if event.kind == "sync"}
+    found = {(e.copy_kind, e.source in waits) for e in timeline.events if e.kind == "copy"}
+    said = []
+    if "h2d_pageable" in too_many and ("h2d_pageable", False) in found:
+        said.append(PAGEABLE_RETURNS)
+    if "host_syncs" in too_many and ("h2d_pinned", True) in found:
+        said.append(PINNED_WAITS)
+    if "host_syncs" in too_many and "h2d_pageable" not in wanted:
+        said += [UPLOAD_WAITS] if ("h2d_pageable", True) in found else []
+    lines = Counter(event.source for event in timeline.events if event.copy_kind == "d2h")
+    if "d2h" in too_many and any(n > 1 and "torch.tensor(" in str(at) for at, n in lines.items()):
+        said.append(READS_EACH)
+    return " ".join(said)
 
 
 def listed(counts: dict[str, int]) -> str:
@@ -180,10 +228,15 @@ def source_lines(events: Iterable[Event]) -> tuple[tuple[SourceLine, int], ...]:
     """
     times: dict[SourceLine, Counter[str]] = {}
     for event in events:
-        if event.source is not None:
+        if event.source is not None and _is_own(event.source):
             times.setdefault(event.source, Counter())[_counted_as(event)] += 1
     often = {line: max(counter.values()) for line, counter in times.items()}
     return tuple(sorted(often.items(), key=lambda item: -item[1])[:MOST_LINES])
+
+
+def _is_own(line: SourceLine) -> bool:
+    """True if a learner can edit the line: it is none of a kata's test, which calls their code."""
+    return whose_is(line.file) != "a library's"
 
 
 def draw(timeline: Timeline, events: Sequence[Event] = ()) -> str:
@@ -314,9 +367,10 @@ def _tensor_difference(actual: object, expected: torch.Tensor, tolerance: float)
     if bool(same.all()):
         return None
     index = (~same).nonzero()[0].tolist()
-    place = f" at {index}" if index else ""
+    if not index:
+        return ""
     return (
-        f": the first difference is{place}, {ours[tuple(index)].item()} "
+        f": the first difference is at {index}, {ours[tuple(index)].item()} "
         f"and not {theirs[tuple(index)].item()}"
     )
 
@@ -349,10 +403,13 @@ def _sequence_difference(
     actual: Sequence[object], expected: Sequence[object], tolerance: float
 ) -> str | None:
     if len(actual) != len(expected):
-        return f": it has {len(actual)} items and not {len(expected)}"
+        items = "1 item" if len(actual) == 1 else f"{len(actual)} items"
+        return f": it has {items} and not {len(expected)}"
     for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
         difference = _difference(one, other, tolerance)
         if difference is not None:
+            if isinstance(one, list | tuple) and shown(one) != shown(other):
+                difference = ""  # it can be seen
             return f". Item {index} is {shown(one)} and not {shown(other)}{difference}"
     return None
 

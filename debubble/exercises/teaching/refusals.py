@@ -11,10 +11,11 @@ from .diagnosis import Diagnosis, KataFailure
 
 
 def expect_refusal(
-    call: Callable[[], object], arguments: str, *, why: str, **kept: torch.Tensor
+    call: Callable[[], object], arguments: str, *, why: str, other: str = "", **kept: torch.Tensor
 ) -> None:
     """Checks that `call()` raises ValueError and leaves the tensors in `kept` as they were.
-    `arguments` describes the wrong arguments in the failure's sentence. Raises KataFailure."""
+    `arguments` describes the wrong arguments in the failure's sentence, and `other` says what is
+    wrong with another error, if that is not `why`. Raises KataFailure."""
     before = {name: value.clone() for name, value in kept.items()}
     did = "raised nothing"
     try:
@@ -26,4 +27,5 @@ def expect_refusal(
                 after = f"`{name}`, after {arguments} was refused,"
                 expect_equal(value, before[name], value=after, likely=why)
             return
+        why = other or why
     raise KataFailure(Diagnosis(f"a ValueError for {arguments}", did, why=why))

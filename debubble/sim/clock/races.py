@@ -184,8 +184,10 @@ class Races:
             if matters and self._share_a_byte(block, other, did_write, where):
                 self._said.add(other)
                 verb = "written" if did_write else "read"
-                verb = verb if other is not block.left_by else LEFT
-                self._report(other, stream, access.source, verb, UNORDERED)
+                if other is block.left_by:
+                    self._report_left(other, stream, access.source)
+                else:
+                    self._report(other, stream, access.source, verb, UNORDERED)
         if wrote:
             block.last_write, block.last_read = access, None
         else:
@@ -323,6 +325,16 @@ class Races:
         )
         self.report(Hazard("unordered_streams", message, access.source, source))
 
+    def _report_left(self, access: Access, stream: SimStream, source: SourceLine | None) -> None:
+        """Reports that `stream` uses a new block in whose memory an earlier, freed tensor lay, and
+        that the stream of `access` may still use that one."""
+        lane, other = map(stream.sim.streams.lane_of, (stream.number, access.stream))
+        message = (
+            f"{source} uses on {lane} a new tensor, which lies in memory of a freed one that "
+            f"{other} may still use by {access.source or 'earlier work'}"
+        )
+        self.report(Hazard("allocated_elsewhere", message, access.source, source))
+
 
 def earlier(block: Block) -> Iterator[tuple[tuple[int, bool], Access]]:
     """Yields the latest accesses to the block, each after its key: the number of its stream, and
@@ -342,7 +354,6 @@ def _overwritten(first: SourceLine | None, second: SourceLine | None) -> str:
 
 
 OVERWRITTEN: HazardKind = "graph_output_overwritten"
-LEFT = "memory of a freed tensor, used"
 UNORDERED = "nothing orders the two: record an event after one and make the other wait for it"
 AT_ANY_TIME = (
     "may read it before its stream gets there: copy in the stream's order, or have the host know "

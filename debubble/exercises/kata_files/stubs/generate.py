@@ -27,6 +27,8 @@ from .source import (
 )
 
 WIDTH = 100
+BIN = ".venv/bin/"
+"""The folder of the commands that README.md sets up."""
 EDIT = "# Yours to edit, from here on."
 
 
@@ -103,9 +105,9 @@ def _docstring(kata: Kata) -> str:
     test = kata.relative(kata.test_path)
     text = (
         f'"""{kata.title} ({about}).\n\n{task}\n\n{needs}'
-        f"Edit this file, then run\n\n    pytest {test}\n\n"
-        f"Stuck?         debubble hint {kata.name}\n"
-        f'Start afresh?  debubble reset {kata.name}\n"""'
+        f"Edit this file, then run\n\n    {BIN}pytest {test}\n\n"
+        f"Stuck?         {BIN}debubble hint {kata.name}\n"
+        f'Start afresh?  {BIN}debubble reset {kata.name}\n"""'
     )
     if text.count('"""') != 2 or "\\" in text:
         raise StubError(f"the task of {kata.name} holds a backslash or triple quotes: reword it")

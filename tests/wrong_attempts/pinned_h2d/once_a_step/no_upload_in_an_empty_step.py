@@ -2,6 +2,7 @@
 
 fails: test_a_step_without_ranges_calls_upload_too
 says: Expected `upload` to be called once in a step with the ranges None. Your code
+says: Call it once in each step
 """
 
 
