@@ -85,7 +85,7 @@ def test_a_tolerance_is_absolute():
 
 def test_an_item_of_a_list_is_named():
     assert "Item 1 is 3 and not 2" in difference([1, 3], [1, 2])
-    assert "it has 1 items and not 2" in difference([1], [1, 2])
+    assert "it has 1 item and not 2" in difference([1], [1, 2])
 
 
 def test_a_tensor_in_place_of_a_number_is_told():
