@@ -124,7 +124,7 @@ def test_the_launch_queue_holds_the_host_when_it_is_full(accelerator):
 
 
 def test_kernels_of_a_graph_follow_as_fast_as_recordings_of_gpus_say(accelerator):
-    """In a graph less than half of the time between two launched kernels passes."""
+    """It is less than half of the time between two kernels that are launched one by one."""
     paths = [path for name in ("flex_graph_full", "engine_all") for path in recordings_of(name)]
     assert len(paths) == 4
     recorded = [statistics.median(gaps_in_graphs(Timeline.load(path))) for path in paths]
