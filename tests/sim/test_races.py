@@ -306,7 +306,7 @@ def test_new_memory_is_free_on_the_stream_that_allocated_it_alone(accelerator):
     (hazard,) = timeline.hazards
     assert hazard.kind == "allocated_elsewhere"
     assert "# the earlier use" in hazard.first.text and "another stream" in hazard.second.text
-    assert "in memory of a freed one that stream 0 may still use by" in str(hazard)
+    assert "in memory of a freed one that stream 0 may still use in" in str(hazard)
 
 
 @pytest.mark.parametrize("ask", ["empty", "arange", "clone"])

@@ -331,7 +331,7 @@ class Races:
         lane, other = map(stream.sim.streams.lane_of, (stream.number, access.stream))
         message = (
             f"{source} uses on {lane} a new tensor, which lies in memory of a freed one that "
-            f"{other} may still use by {access.source or 'earlier work'}"
+            f"{other} may still use in {access.source or 'earlier work'}"
         )
         self.report(Hazard("allocated_elsewhere", message, access.source, source))
 

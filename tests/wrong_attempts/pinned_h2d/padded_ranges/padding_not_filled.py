@@ -3,6 +3,7 @@
 fails: test_steps_in_a_row_all_arrive
 may fail: test_each_request_has_its_row
 may fail: test_a_dict_that_changed_has_other_rows
+on: sim
 says: `torch.empty` returns memory as it is
 """
 
