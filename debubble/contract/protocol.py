@@ -34,22 +34,59 @@ class Work:
     by_address: ByAddress | None = None
 
 
+Kind = TypeVar("Kind", bound=type)
+
+
+def described_by(protocol: type) -> Callable[[Kind], Kind]:
+    """Returns a decorator that gives methods of a class the docstrings of the same methods of
+    `protocol`, where they have none, so that `help` shows them."""
+
+    def describe(kind: Kind) -> Kind:
+        for name, method in vars(kind).items():
+            if callable(method) and not method.__doc__:
+                method.__doc__ = getattr(getattr(protocol, name, None), "__doc__", None)
+        return kind
+
+    return describe
+
+
 class Event(Protocol):
-    def record(self, stream: Stream | None = None) -> None: ...
-    def wait(self, stream: Stream | None = None) -> None: ...
-    def synchronize(self) -> None: ...
-    def query(self) -> bool: ...
+    """A mark in a stream."""
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Puts the mark behind all work that was queued on `stream` so far, by default on the
+        current stream."""
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Makes later work of `stream`, by default of the current stream, wait for the mark."""
+
+    def synchronize(self) -> None:
+        """Makes the host wait until the device has reached the mark."""
+
+    def query(self) -> bool:
+        """Returns True if the device has reached the mark. The host waits for nothing."""
 
 
 class Stream(Protocol):
     """A stream, also a context manager: in its block the stream is the current one, to which work
     goes."""
 
-    def wait_event(self, event: Event) -> None: ...
-    def wait_stream(self, stream: Stream) -> None: ...
-    def record_event(self, event: Event | None = None) -> Event: ...
-    def synchronize(self) -> None: ...
-    def query(self) -> bool: ...
+    def wait_event(self, event: Event) -> None:
+        """Makes later work of this stream wait for the event. The host goes on."""
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Makes later work of this stream wait for all that is queued on `stream` now. The host
+        goes on."""
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Records `event`, or a new one, behind all work queued on this stream, and returns it."""
+
+    def synchronize(self) -> None:
+        """Makes the host wait until the stream's work is done."""
+
+    def query(self) -> bool:
+        """Returns True if the stream's work is done. The host waits for nothing."""
+
     def __enter__(self) -> Stream: ...
     def __exit__(self, *exception: object) -> None: ...
 
@@ -91,11 +128,20 @@ class Accelerator(Protocol):
     def modelled(self) -> bool:
         """True if times come from a cost model rather than from a clock."""
 
-    def stream(self) -> Stream: ...
-    def current_stream(self) -> Stream: ...
-    def event(self) -> Event: ...
-    def graph(self) -> Graph: ...
-    def synchronize(self) -> None: ...
+    def stream(self) -> Stream:
+        """Returns a new stream. Use it as a context manager: work in its block goes to it."""
+
+    def current_stream(self) -> Stream:
+        """Returns the stream to which work goes here: the default stream outside of all blocks."""
+
+    def event(self) -> Event:
+        """Returns a new event, which is not recorded yet."""
+
+    def graph(self) -> Graph:
+        """Returns a new graph, which is empty: `with graph.capture():` fills it."""
+
+    def synchronize(self) -> None:
+        """Makes the host wait until all work of the device is done."""
 
     def sleep(self, milliseconds: float) -> None:
         """Keeps the current stream busy for `milliseconds` with one kernel, and returns at once."""

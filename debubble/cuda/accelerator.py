@@ -20,7 +20,7 @@ from ..contract import backward_pass
 from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
 from ..contract.packages.triton_mode import check_launch
-from ..contract.protocol import Event, Stream, Work
+from ..contract.protocol import Accelerator, Event, Stream, Work, described_by
 from ..contract.python import follow
 from ..contract.recorded import Also, HostTimes
 from ..private.torch import ExperimentalConfig
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 ACTIVITIES = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 
 
+@described_by(Accelerator)
 class CudaAccelerator:
     name: Final = "cuda"
     modelled = False

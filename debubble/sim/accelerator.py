@@ -15,7 +15,7 @@ from ..clock.action import Action
 from ..clock.cost import CostModel
 from ..contract.addresses import MemoryRange
 from ..contract.packages.triton_mode import check_launch
-from ..contract.protocol import Work
+from ..contract.protocol import Accelerator, Work, described_by
 from ..contract.recorded import Also, HostTimes, host_times
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard
@@ -41,6 +41,7 @@ TRIED = 40
 TIMES_OF_OWN = 5.0
 
 
+@described_by(Accelerator)
 class SimAccelerator:
     name: Final = "sim"
     modelled = True

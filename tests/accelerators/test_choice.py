@@ -1,5 +1,6 @@
 """The choice of an accelerator, and the error if there is none."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import torch
 
 import debubble
 from debubble.accelerator import current, launch
+from debubble.contract.protocol import Accelerator, Event, Graph, Stream
 
 
 def test_a_process_has_one_accelerator(accelerator):
@@ -102,3 +104,12 @@ def test_an_error_of_a_plain_function_arrives_as_it_is(accelerator):
         int(array)
     with pytest.raises(TypeError, match=re.escape(str(by_itself.value))):
         launch(lambda: int(array), None)
+
+
+def test_help_has_a_text_for_each_call_of_an_accelerator_its_streams_and_events(accelerator):
+    stream, event = accelerator.stream(), accelerator.event()
+    kinds = {Accelerator: accelerator, Stream: stream, Event: event, Graph: accelerator.graph()}
+    for protocol, made in kinds.items():
+        calls = [name for name, call in vars(protocol).items() if inspect.isfunction(call)]
+        without = [name for name in calls if not inspect.getdoc(getattr(made, name))]
+        assert [name for name in without if not name.startswith("_")] == []

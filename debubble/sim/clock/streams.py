@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from debubble.clock.cost import CostModel
-from debubble.contract.protocol import Event, Stream
+from debubble.contract.protocol import Event, Stream, described_by
 
 
 class Streams(Protocol):
@@ -30,6 +30,7 @@ class StreamOwner(Protocol):
     def host_sees(self, seen: dict[int, int]) -> None: ...
 
 
+@described_by(Stream)
 class SimStream:
     """A queue of device work. `free_at` is when its last work ends, in modelled microseconds.
 
@@ -98,6 +99,7 @@ class SimStream:
                 self.seen[number] = count
 
 
+@described_by(Event)
 class SimEvent:
     """An event in a stream: `at` is when the work before it ends, in modelled microseconds."""
 
