@@ -10,9 +10,8 @@ because a copy that is done needs no wait. Wait for an unfinished copy with `eve
 not with a loop of queries. Pin the memory if the platform can: `pin_memory=current().pin_memory`,
 from `debubble.accelerator`.
 
-You need to know pinned memory and events: `event = current().event()` is a new one,
-`event.record()` marks a place in the current stream's work, `event.query()` says if the device has
-passed it, and `event.synchronize()` waits for that.
+You need to know pinned memory and events: `event = current().event()` makes one, `event.record()`
+marks a place in the stream, `event.query()` asks if it is passed, `event.synchronize()` waits.
 
 Edit this file, then run
 

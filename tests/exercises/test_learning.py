@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -403,8 +404,9 @@ def test_watch_takes_single_keys_and_stops_at_a_time_limit(workbook):
 
 def test_run_without_a_name_runs_the_kata_that_was_edited_last(debubble, workbook, monkeypatch):
     tested = []
-    run = "debubble.commands.learning.run.status_of_tests"
-    monkeypatch.setattr(run, lambda kata, device: tested.append(kata.name) or 0)
+    # The name would find an old copy of the module after a test that forgets its imports.
+    run = import_module("debubble.commands.learning.run")
+    monkeypatch.setattr(run, "status_of_tests", lambda kata, _: tested.append(kata.name) or 0)
     for kata in ("add_more", "take_away"):
         debubble("next", kata)
     later = time.time() + 60
