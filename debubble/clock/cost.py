@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 
 from debubble.assets import CALIBRATIONS
@@ -77,8 +77,8 @@ class CostModel:
     link_bandwidth: float
     """Bytes a microsecond that a kernel reads from pinned host memory, or writes to it."""
     graph_gap_us: float = 0.42
-    """The time between two kernels of one graph: the median of our recordings on an H100 and an
-    H200, where `gap_us` was not measured in graphs."""
+    """The time between two kernels of one graph. A calibration that lacks it takes the median of
+    our recordings of an H100 and an H200."""
     kernels: str = ""
     """The slug of the GPU whose measured kernels are used, or "" for none: all are estimated."""
 
@@ -164,7 +164,8 @@ class CostModel:
         except json.JSONDecodeError as error:
             raise ValueError(f"{path} is not a calibration: {error}") from None
         names = {field.name for field in fields(cls)}
-        missing = names - {"kernels", "graph_gap_us"} - values.keys()
+        needed = {field.name for field in fields(cls) if field.default is MISSING}
+        missing = needed - values.keys()
         if missing:
             raise ValueError(f"{path} is not a calibration: it lacks {', '.join(sorted(missing))}")
         return cls(**{name: values[name] for name in names & values.keys()})

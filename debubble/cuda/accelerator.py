@@ -203,8 +203,8 @@ class CudaAccelerator:
 
     @contextmanager
     def watching_for_compiles(self) -> Iterator[None]:
-        """Checks each compilation from now on: Triton's hooks stay installed."""
-        self._compilations.install()
+        """Checks each compilation from now on: the hooks stay installed."""
+        self._compilations.watch_torch_compile()
         yield
 
     def _warm_up_the_profiler(self) -> None:

@@ -20,7 +20,9 @@ DTYPES = {
     **{"bf16": "bfloat16", "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "u1": "bool"},
 }
 """PyTorch's names of the types of a tensor's elements, by Triton's."""
-NOT_SEEN = "a new key: it was compiled before debubble first looked, so the old ones are not known"
+NOT_SEEN = (
+    "a new key (the kernel was compiled before debubble first looked, so its old keys are unknown)"
+)
 OF_A_FUNCTION = "a new function, type, size or value: TORCH_LOGS=recompiles says which"
 
 
@@ -44,7 +46,7 @@ class Compilations:
             runtime.jit_cache_hook = _both(runtime.jit_cache_hook, self._triton_begins)
             runtime.jit_post_compile_hook = _both(runtime.jit_post_compile_hook, self._ends)
 
-    def install(self) -> None:
+    def watch_torch_compile(self) -> None:
         """Adds PyTorch's callbacks, once. They import its compiler, which takes a while."""
         if self._installed:
             return
@@ -58,7 +60,7 @@ class Compilations:
     @contextmanager
     def noted(self, begin: Begin) -> Iterator[None]:
         """Calls `begin` for each compilation in the block."""
-        self.install()
+        self.watch_torch_compile()
         self.begin = begin
         try:
             yield

@@ -17,7 +17,7 @@ from ..teaching.inputs import BUSY_MS, IN_PLACE, MODELLED_BUSY_MS, left_as_they_
 from ..teaching.keeping import WHY as KEPT
 from ..teaching.keeping import objects_kept_by
 from ..teaching.pinning import no_pinned_memory
-from .subject import Call, Common, Step
+from .subject import Call, Common, Likely, Step
 from .values import change, pinned, plain, share_memory, snapshot, tensors_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..running.under_test import KataCode
 
 Check = Callable[["KataCode", "Accelerator", Common], None]
-Likely = str | Callable[[object, object], str]
 count_as_library(__file__)  # It is the caller of the code under test, as a kata's test is.
 ROUNDS = 3
 STALE = (

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ..running.under_test import KataCode
 
 Call = Callable[..., object]
+Likely = str | Callable[[object, object], str]
+"""The likely cause of a wrong result, or a function that finds it from the result and the expected
+value."""
 
 
 class Step(NamedTuple):
@@ -43,11 +46,9 @@ class Common:
     in_order: bool = False
     """True if a step's result depends on the steps before it: the steps then run in this order
     alone."""
-    likely: str | Callable[[object, object], str] = ""
-    """The likely cause of a wrong result, or a function that finds it from the result and the
-    expected value."""
-    stale: str | Callable[[object, object], str] = ""
-    """The likely cause if a step is wrong after another step, or a function that finds it."""
+    likely: Likely = ""
+    stale: Likely = ""
+    """The likely cause if a step is wrong after another step."""
     result: str = "what {} returns"
     """The words for the result of a step, whose call takes the place of `{}`."""
     tolerance: float = 0.0

@@ -206,8 +206,12 @@ def _of_transfers(timeline: Timeline, too_many: Sequence[str], wanted: Iterable[
         said.append(PAGEABLE_RETURNS)
     if "host_syncs" in too_many and ("h2d_pinned", True) in found:
         said.append(PINNED_WAITS)
-    if "host_syncs" in too_many and "h2d_pageable" not in wanted:
-        said += [UPLOAD_WAITS] if ("h2d_pageable", True) in found else []
+    if (
+        "host_syncs" in too_many
+        and ("h2d_pageable", True) in found
+        and "h2d_pageable" not in wanted
+    ):
+        said.append(UPLOAD_WAITS)
     lines = Counter(event.source for event in timeline.events if event.copy_kind == "d2h")
     if "d2h" in too_many and any(n > 1 and "torch.tensor(" in str(at) for at, n in lines.items()):
         said.append(READS_EACH)
@@ -235,7 +239,8 @@ def source_lines(events: Iterable[Event]) -> tuple[tuple[SourceLine, int], ...]:
 
 
 def _is_own(line: SourceLine) -> bool:
-    """True if a learner can edit the line: it is none of a kata's test, which calls their code."""
+    """True unless the line is a library's, as those of a kata's test are: a learner edits none of
+    these."""
     return whose_is(line.file) != "a library's"
 
 
