@@ -36,8 +36,8 @@ class Learner:
         )
 
     def start_server(self) -> None:
-        """Starts the learner's server, and returns once it answers. Raises AssertionError if the
-        hub refuses, if the server ends, or if it is not ready in time."""
+        """Starts the learner's server unless it runs, and returns once it answers. Raises
+        AssertionError if the hub refuses, if the server ends, or if it is not ready in time."""
         xsrf = {"_xsrf": self.session.cookies.get("_xsrf", path="/hub/")}
         made = self.session.post(
             f"{self.hub}/hub/api/users/{self.name}/tokens",
@@ -48,7 +48,8 @@ class Learner:
         assert made.status_code == 201, made.text
         self.headers = {"Authorization": f"token {made.json()['token']}"}
         asked = self.ask("POST", f"/hub/api/users/{self.name}/server")
-        assert asked.status_code in (201, 202), asked.text
+        runs = "is already running" in asked.text
+        assert runs or asked.status_code in (201, 202), asked.text
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             server = self.ask("GET", f"/hub/api/users/{self.name}").json()["servers"].get("", {})

@@ -433,20 +433,20 @@ def proxy_command(classroom) -> bytes:
         return b""
 
 
-def test_a_user_of_the_host_with_a_learners_id_keeps_files_and_processes(classroom):
+def test_a_user_of_the_host_with_a_learners_id_keeps_files_and_processes(classroom, learners):
     """A user who is added to the host with a learner's id (as LDAP may do) loses no process at the
     end of the workshop, and the learner with that id no longer gets in."""
-    uid = (classroom.folder / "workspaces" / classroom.names[0]).stat().st_uid
-    classroom.end()
-    name = "debubble-test-user"
     if not shutil.which("useradd"):
         pytest.skip("this host has no useradd")
+    uid = (classroom.folder / "workspaces" / learners[0].name).stat().st_uid
+    classroom.end()
+    name = "debubble-test-user"
     subprocess.run(["useradd", "--no-create-home", "--uid", str(uid), name], check=True)
     command = ["/bin/sleep", "1000"]
     sleeper = subprocess.Popen(command, user=uid, group=uid, extra_groups=[])
     try:
         said = " ".join(classroom.refusal().split())
-        assert f"{classroom.names[0]} has the user id {uid}" in said
+        assert f"{learners[0].name} has the user id {uid}" in said
         assert f"{name} of this host" in said
         classroom.end()
         assert sleeper.poll() is None, "the process belongs to a user of the host"
