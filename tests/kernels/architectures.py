@@ -16,7 +16,7 @@ ALIKE = {86: 80, 89: 80}
 """{architecture: a second one}: for both Triton lowers a launch to the same TTGIR, and so to the
 same shared memory."""
 FULLY_COMPILED = 90
-"""The architecture for which every launch is compiled to machine code."""
+"""The architecture for which every launch is lowered, and in deep runs compiled to machine code."""
 
 
 def check_memory(kernel: str, launch: str, architecture: int, shared: int, tensor: int = 0) -> None:

@@ -6,10 +6,10 @@ JOBS is a JSON list of [kernel, {launch: {architecture: how}}], as tests.kernels
 RESULTS has a line for each launch and architecture: [kernel, launch, architecture, facts].
 
 Every launch is lowered for every architecture, as far as its memory is known; architectures that
-are ALIKE share that. Machine code comes after it, and takes most of the time. It is made of every
-launch for FULLY_COMPILED; for another architecture of each kernel's launch with the most shared
-memory that isn't slow to compile, and of those whose PTX is read. Facts are kept in build/: what
-was compiled once, of the same kernel by the same Triton, is not compiled again.
+are ALIKE share that. Machine code comes after it, and takes most of the time. It is made of each
+kernel's launch with the most shared memory that isn't slow to compile, and of those whose PTX is
+read. Facts are kept in build/: what was compiled once, of the same kernel by the same Triton, is
+not compiled again.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def to_machine_code(ways: dict, found: dict) -> Iterator[tuple[str, int]]:
         quick = [launch for launch in here if not ways[launch].get("slow_to_compile")]
         yield max(quick or here, key=lambda launch: found[launch].get("shared", 0))
         for launch in here:
-            if architecture == FULLY_COMPILED or ways[launch].get("ptx_is_read"):
+            if ways[launch].get("ptx_is_read"):
                 yield launch
 
 

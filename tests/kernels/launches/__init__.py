@@ -9,7 +9,7 @@ that a block may have, and returns the input of `triton.compile`:
     constants        {name: value}
     options          num_warps and the like
     tensor_cores     True if products run on tensor cores; absent if there are no products
-    slow_to_compile  True if machine code takes many seconds: it is made for one architecture
+    slow_to_compile  True if machine code takes many seconds: it is made in deep runs
     ptx_is_read      True if machine code is made for every architecture
 """
 
