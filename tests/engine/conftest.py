@@ -2,7 +2,19 @@
 
 import pytest
 
+from solutions.engine.sampling import choose
+
 from .setting import Setting, small
+
+
+@pytest.fixture(scope="package", autouse=True)
+def small_tiles(accelerator):
+    """Makes programs of choose_kernel take few short rows on sim, because a program computes all of
+    its rows, whether they exist or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        if accelerator.modelled:
+            patch.setattr(choose, "TILE", 512)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import debubble
 from solutions.engine import (
     NAMES,
     Engine,
@@ -21,6 +22,7 @@ from solutions.engine import (
 from solutions.engine.memory.prefix_cache import Prefix
 from solutions.engine.model.config import ModelConfig
 from solutions.engine.requests.workload import Asked, Prompt, make_prompt
+from tests.terminal import timed_alone
 
 ALL, NONE = Optimizations(), Optimizations.none()
 WITHOUT = {name: Optimizations(**{name: False}) for name in NAMES}
@@ -66,8 +68,10 @@ class Setting:
         self, optimizations: Optimizations = ALL, config: EngineConfig | None = None
     ) -> Engine:
         """Returns an engine with this model's weights. `config` may have other limits than the
-        model's own config."""
-        return Engine(config or self.config, optimizations, model=self.model)
+        model's own config. On sim the kernels of its warm-up are not computed, because nothing
+        reads their results."""
+        with timed_alone(debubble.accelerator()):
+            return Engine(config or self.config, optimizations, model=self.model)
 
     def prompt(self, num_tokens: int, seed: int = 0, images: Sequence = ()) -> Prompt:
         return make_prompt(self.config.model, num_tokens, images, seed)

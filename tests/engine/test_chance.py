@@ -66,15 +66,16 @@ def chi_square(counts, probabilities):
 
 WISHES = {
     "temperature": {"temperature": 0.7},
+    "all": {"temperature": 1.5, "top_k": 9, "top_p": 0.9, "min_p": 0.05},
     "top_k": {"top_k": 4},
     "top_p": {"top_p": 0.8, "temperature": 1.3},
     "min_p": {"min_p": 0.2},
-    "all": {"temperature": 1.5, "top_k": 9, "top_p": 0.9, "min_p": 0.05},
 }
 MOST = 45.0
 """The limit for chi-square with 12 degrees of freedom: one random value in 100,000 is larger."""
 
 
+@pytest.mark.deep(5)
 @pytest.mark.parametrize("name", WISHES)
 def test_draws_are_distributed_as_numpy_says(accelerator, name, monkeypatch):
     monkeypatch.setattr(choose, "TILE", 1 << 18 if accelerator.modelled else choose.TILE)

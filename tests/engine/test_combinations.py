@@ -14,14 +14,14 @@ from .setting import Setting, mixed_requests, prefixes_used, serve, small, token
 
 @pytest.fixture(scope="module")
 def crowded(accelerator):
-    """Returns a Setting in which 24 requests have to share 5 blocks."""
+    """Returns a Setting in which 12 requests have to share 5 blocks."""
     limits, shape = {"num_gpu_blocks": 6}, {"num_heads": 1}
     return Setting.of(small(limits=limits, model=shape, num_cpu_blocks=32), accelerator)
 
 
 @pytest.fixture(scope="module")
 def all_asked(crowded):
-    return mixed_requests(crowded.config.model, 24, seed=10)
+    return mixed_requests(crowded.config.model, 12, seed=10)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def under(accelerator):
             asked = mixed_requests(setting.config.model, 6, seed=3)
             asked.append(setting.asked(33, max_tokens=5))
             if condition == "a full pool":
-                asked += [setting.asked(15, seed, max_tokens=24) for seed in (1, 2, 3)]
+                asked += [setting.asked(15, seed, max_tokens=10) for seed in (1, 2, 3)]
             made[condition] = setting, asked, setting.answers(asked)
         return made[condition]
 

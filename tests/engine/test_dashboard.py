@@ -41,6 +41,7 @@ def narrow_llama(monkeypatch):
     monkeypatch.setattr(EngineConfig, "llama_3_8b", lambda: config)
     monkeypatch.setattr(recording, "BATCHES", (1, 2))
     monkeypatch.setattr(recording, "WARM_UP", 2)
+    monkeypatch.setattr(recording, "STEPS", 2)
     return config
 
 
@@ -98,7 +99,8 @@ def test_the_source_says_whether_times_are_modelled(accelerator, runs):
 
 
 def test_a_recording_is_kept_for_each_choice_and_found_again(accelerator, narrow_llama, recordings):
-    kept = dict(recording.record_all(accelerator, Model(narrow_llama, accelerator.device)))
+    with timed_alone(accelerator, dashboard.TOKENS | dashboard.TABLES):
+        kept = dict(recording.record_all(accelerator, Model(narrow_llama, accelerator.device)))
     for name, timeline in kept.items():
         timeline.save(recordings / f"engine_{name}.json")
     shown = set()
@@ -119,6 +121,7 @@ def test_a_choice_that_no_gpu_has_recorded_is_a_missing_file(recordings):
 
 
 @pytest.mark.sim
+@pytest.mark.deep(2)
 @pytest.mark.parametrize("on", [(), NAMES], ids=["none", "all"])
 def test_a_picture_without_arithmetic_is_the_picture_with_it(accelerator, model, on):
     """A recording without arithmetic has the same events, times, bytes and lines as one with it,

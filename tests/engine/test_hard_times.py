@@ -15,7 +15,7 @@ from .symbolic_device import check_blocks, symbolic_engine
 
 V = 64
 """The number of token ids that stand for text."""
-EACH_WAY = pytest.mark.parametrize("optimizations", [ALL, NONE], ids=str)
+EACH_WAY = pytest.mark.parametrize("optimizations", [NONE, ALL], ids=str)
 
 
 def with_blocks(config: EngineConfig, num_gpu_blocks: int) -> EngineConfig:
@@ -118,6 +118,7 @@ def test_a_request_cancelled_while_its_prefix_is_on_its_way_keeps_its_blocks_unt
     assert holdings(engine) == before
 
 
+@pytest.mark.deep(2)
 @EACH_WAY
 def test_who_comes_next_may_have_what_a_lost_load_has_brought(hybrid, optimizations):
     engine = hybrid.engine(optimizations)
@@ -300,6 +301,7 @@ def test_what_could_not_begin_to_be_stored_is_stored_another_time(hybrid, no_pin
     assert holdings(engine) == before
 
 
+@pytest.mark.deep(2)
 @EACH_WAY
 def test_who_did_not_get_a_state_that_is_kept_gets_it_another_time(hybrid, optimizations):
     engine = hybrid.engine(optimizations)

@@ -210,7 +210,7 @@ WHERE = 40
 interrupted."""
 
 
-@pytest.mark.deep(20)
+@pytest.mark.deep(WHERE)
 @pytest.mark.parametrize("place", range(WHERE))
 def test_nor_is_anything_lost_on_a_device_with_graphs_loads_and_stores(hybrid, on_device, place):
     count, answers = on_device

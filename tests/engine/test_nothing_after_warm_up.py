@@ -9,7 +9,9 @@ import pytest
 
 from debubble.sim.memory import caching
 from solutions.engine import SamplingParams
+from solutions.engine.pictures.dashboard import TABLES, TOKENS
 from solutions.engine.requests.workload import Asked, make_prompt
+from tests.terminal import timed_alone
 from tests.warm_steps import SIZES, expecting_nothing_new
 
 from .setting import Setting, add, small
@@ -44,10 +46,11 @@ def served(accelerator):
     return serve
 
 
-def test_a_warm_engine_compiles_and_allocates_nothing(served, pytestconfig):
+def test_a_warm_engine_compiles_and_allocates_nothing(accelerator, served, pytestconfig):
     caching.DEVICE.begin(int)
-    for length in SIZES:
-        served(1, [length] * 4)
-    served(WARM_UP)
-    with expecting_nothing_new():
-        served(10_000 if pytestconfig.getoption("deep") else STEPS)
+    with timed_alone(accelerator, TOKENS | TABLES):
+        for length in SIZES:
+            served(1, [length] * 4)
+        served(WARM_UP)
+        with expecting_nothing_new():
+            served(10_000 if pytestconfig.getoption("deep") else STEPS)

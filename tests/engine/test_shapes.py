@@ -28,7 +28,8 @@ def setting(request, accelerator):
     return Setting.of(SHAPES[request.param], accelerator)
 
 
-@pytest.mark.parametrize("optimizations", [ALL, NONE], ids=str)
+@pytest.mark.deep(2)
+@pytest.mark.parametrize("optimizations", [NONE, ALL], ids=str)
 def test_a_model_of_this_shape_answers_as_the_reference_does(setting, optimizations):
     """A model of this shape gives the reference's answers. The first request is longer than the
     attention window, and runs again from its cached prefix."""

@@ -129,13 +129,18 @@ WISHES = {
 }
 
 
+@pytest.fixture(scope="module")
+def engines(hybrid):
+    """Returns {optimizations: engine} with sync_free and without."""
+    return {optimizations: hybrid.engine(optimizations) for optimizations in (ALL, BEFORE)}
+
+
 @pytest.mark.sim
 @pytest.mark.parametrize("site", WISHES)
-def test_a_prompt_waits_at_each_site_as_it_was_and_nowhere_now(accelerator, hybrid, site):
+def test_a_prompt_waits_at_each_site_as_it_was_and_nowhere_now(accelerator, engines, hybrid, site):
     sampling, module = WISHES[site]
     answers = []
-    for optimizations in (ALL, BEFORE):
-        engine = hybrid.engine(optimizations)
+    for optimizations, engine in engines.items():
         asked = hybrid.asked(12, 1, max_tokens=2, **sampling)
         engine.request(add(engine, asked))
         _, places = waits(accelerator, lambda engine=engine: engine.step())
