@@ -1,6 +1,7 @@
 """The fixtures of all our tests: a test's accelerator, its share of GPU memory, and patience for a
 busy machine."""
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,7 +15,8 @@ from .deep import are_asked_for_by_id, slice_of
 from .gpu_memory import much_memory
 
 # A property's first example includes the time of compilation and imports.
-settings.register_profile("debubble", deadline=None)
+settings.register_profile("debubble", deadline=None, max_examples=40)
+settings.register_profile("deep", deadline=None)
 settings.load_profile("debubble")
 
 # Variables of a shell that would change what is printed, run or modelled.
@@ -53,10 +55,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("deep"):
+        settings.load_profile("deep")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not (config.getoption("deep") or are_asked_for_by_id(config.args)):
         items[:], left_out = slice_of(items)
         config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    """Keeps later collections of garbage from searching all that was imported and collected, which
+    is millions of objects in a run of all tests."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

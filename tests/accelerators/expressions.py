@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy
 import torch
@@ -27,13 +29,13 @@ class Expression:
         return self.text
 
     def prepare(self, accelerator) -> dict:
-        """Runs `setup` on this accelerator, and returns the names that the expression uses, with
-        their values. Random numbers are equal in every run, since the printed form of a tensor
-        depends on them."""
+        """Runs the statements of `setup` that the expression needs on this accelerator, and returns
+        the names that they define. Random numbers are equal in every run, since the printed form of
+        a tensor depends on them."""
         names = {"D": accelerator.device.type, "acc": accelerator, "np": numpy, "io": io}
         names["large"] = large()
         torch.manual_seed(0)
-        exec(for_accelerator(self.setup), names)
+        exec(for_accelerator(needed(self.setup, self.text)), names)
         return names
 
     def run(self, names: dict) -> None:
@@ -44,6 +46,38 @@ class Expression:
         with debubble.record(accelerator) as timeline:
             self.run(names)
         return timeline.counts()
+
+
+def needed(setup: str, text: str) -> str:
+    """Returns the statements of `setup` that define a name which `text`, or a later one of these
+    statements, uses: making all tensors takes longer than most expressions."""
+    used, kept = names_in(text), []
+    for statement, names in reversed(statements_of(setup)):
+        if names & used:
+            kept.append(statement)
+            used |= names_in(statement)
+    return "\n".join(reversed(kept))
+
+
+@cache
+def statements_of(setup: str) -> list[tuple[str, set[str]]]:
+    """Returns (source, the names that it defines) for each statement of `setup`."""
+    found = []
+    for statement in ast.parse(setup).body:
+        if isinstance(statement, ast.Import):
+            names = {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
+        else:
+            names = {node.id for node in ast.walk(statement) if is_defined(node)}
+        found.append((ast.unparse(statement), names))
+    return found
+
+
+def names_in(text: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+
+
+def is_defined(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 @cache

@@ -65,70 +65,6 @@ def test_fails_for_a_reason_of_its_own(x):
 """
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, accelerator):
-    return run_of(tmp_path_factory, accelerator, TESTS)
-
-
-def run_of(tmp_path_factory, accelerator, tests):
-    """Runs pytest on a file with the text `tests` in a process of its own, with only our two
-    plugins, and returns its output."""
-    folder = tmp_path_factory.mktemp("marked")
-    (folder / "test_marked.py").write_text(tests)
-    plugins = "debubble.exercises.plugin,debubble_pytest"
-    root = str(Path(__file__).parents[2])
-    environment = os.environ | {"PYTEST_PLUGINS": plugins, "PYTHONPATH": root, "COLUMNS": "250"}
-    without = ["-p", "no:cacheprovider", "-p", "no:nbval"]
-    command = [sys.executable, "-m", "pytest", "--strict-markers", *without, "-rA"]
-    return subprocess.run(
-        [*command, "--device", accelerator.name, "test_marked.py"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-
-
-def outcomes(printed: str) -> dict[str, str]:
-    rows = [line.split() for line in printed.splitlines() if "test_marked.py::" in line]
-    return {row[1].partition("::")[2]: row[0] for row in rows if row[0].isupper()}
-
-
-def test_only_a_marked_test_that_waits_fails(run):
-    assert outcomes(run) == {
-        "test_waits": "FAILED",
-        "test_never_waits": "PASSED",
-        "test_may_wait": "PASSED",
-        "test_waits_as_we_know": "XFAIL",
-        "TestOfAClass::test_fills[1]": "PASSED",
-        "TestOfAClass::test_fills[2]": "PASSED",
-        "TestOfAClass::test_asks[1]": "FAILED",
-        "TestOfAClass::test_asks[2]": "FAILED",
-        "test_fails_for_a_reason_of_its_own": "FAILED",
-    }
-
-
-def test_the_failure_shows_the_users_lines_and_no_others(run):
-    failure = run.partition("_ test_waits _")[2].partition("\n___")[0]
-    assert ">       mean(x + 1)" in failure
-    assert ">       return x.mean().item()  # the wait" in failure
-    assert "makes the host wait for the device" in failure
-    assert "allow_host_sync" in failure
-    places = [line for line in failure.splitlines() if line.startswith(("test_marked.py:", "/"))]
-    assert [place.partition(": ")[2] for place in places] == ["", "HostSyncError"]
-
-
-def test_another_failure_reads_as_ever(run):
-    failure = run.partition("_ test_fails_for_a_reason_of_its_own _")[2]
-    assert "assert 2 == 3" in failure
-    assert "HostSyncError" not in failure.partition("\n===")[0]
-
-
-def test_the_marker_is_known_here_as_well(pytestconfig):
-    assert any(line.startswith("no_host_syncs: ") for line in pytestconfig.getini("markers"))
-
-
 RACES = """
 import debubble
 import pytest
@@ -196,14 +132,76 @@ def test_races_without_the_marker(x):
 
 
 @pytest.fixture(scope="module")
-def races(tmp_path_factory, accelerator):
+def run(tmp_path_factory, accelerator):
+    """Runs pytest on TESTS, and on RACES where races are proved, in a process of its own with only
+    our two plugins, and returns its output."""
+    folder = tmp_path_factory.mktemp("marked")
+    (folder / "test_marked.py").write_text(TESTS)
+    if accelerator.modelled:
+        (folder / "test_races.py").write_text(RACES)
+    plugins = "debubble.exercises.plugin,debubble_pytest"
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"PYTEST_PLUGINS": plugins, "PYTHONPATH": root, "COLUMNS": "250"}
+    without = ["-p", "no:cacheprovider", "-p", "no:nbval"]
+    command = [sys.executable, "-m", "pytest", "--strict-markers", *without, "-rA"]
+    return subprocess.run(
+        [*command, "--device", accelerator.name],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+
+
+def outcomes(printed: str, file: str) -> dict[str, str]:
+    rows = [line.split() for line in printed.splitlines() if f" {file}::" in line]
+    return {row[1].partition("::")[2]: row[0] for row in rows if row[0].isupper()}
+
+
+def test_only_a_marked_test_that_waits_fails(run):
+    assert outcomes(run, "test_marked.py") == {
+        "test_waits": "FAILED",
+        "test_never_waits": "PASSED",
+        "test_may_wait": "PASSED",
+        "test_waits_as_we_know": "XFAIL",
+        "TestOfAClass::test_fills[1]": "PASSED",
+        "TestOfAClass::test_fills[2]": "PASSED",
+        "TestOfAClass::test_asks[1]": "FAILED",
+        "TestOfAClass::test_asks[2]": "FAILED",
+        "test_fails_for_a_reason_of_its_own": "FAILED",
+    }
+
+
+def test_the_failure_shows_the_users_lines_and_no_others(run):
+    failure = run.partition("_ test_waits _")[2].partition("\n___")[0]
+    assert ">       mean(x + 1)" in failure
+    assert ">       return x.mean().item()  # the wait" in failure
+    assert "makes the host wait for the device" in failure
+    assert "allow_host_sync" in failure
+    places = [line for line in failure.splitlines() if line.startswith(("test_marked.py:", "/"))]
+    assert [place.partition(": ")[2] for place in places] == ["", "HostSyncError"]
+
+
+def test_another_failure_reads_as_ever(run):
+    failure = run.partition("_ test_fails_for_a_reason_of_its_own _")[2]
+    assert "assert 2 == 3" in failure
+    assert "HostSyncError" not in failure.partition("\n___")[0]
+
+
+def test_the_marker_is_known_here_as_well(pytestconfig):
+    assert any(line.startswith("no_host_syncs: ") for line in pytestconfig.getini("markers"))
+
+
+@pytest.fixture(scope="module")
+def races(run, accelerator):
     if not accelerator.modelled:
         pytest.skip("a GPU proves no race")
-    return run_of(tmp_path_factory, accelerator, RACES)
+    return run
 
 
 def test_a_race_fails_a_marked_test_with_both_lines(races):
-    found = outcomes(races)
+    found = outcomes(races, "test_races.py")
     right = {"test_waits_for_an_event", "test_races_without_the_marker"}
     assert {name for name, outcome in found.items() if outcome == "PASSED"} == right
     assert len(found) == 8

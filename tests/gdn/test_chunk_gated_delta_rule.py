@@ -183,6 +183,7 @@ STRONG = {
 }
 
 
+@pytest.mark.deep(3)
 @pytest.mark.parametrize("gate", [-90.0, -1e3, -1e6, -torch.inf])
 @pytest.mark.parametrize("strong", STRONG.values(), ids=STRONG)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)

@@ -30,7 +30,7 @@ def right(tmp_path_factory):
     return of
 
 
-@pytest.mark.deep(43)
+@pytest.mark.deep(91)
 @pytest.mark.parametrize(
     "family, optimizations", product(FAMILIES, Optimizations.combinations()), ids=str
 )

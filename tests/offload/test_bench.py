@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
 def run(accelerator, tmp_path_factory):
     """Returns (folder, printed text) of a quick run on a tiny model."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
-    tiny = ServingConfig.tiny()
+    tiny = replace(ServingConfig.tiny(), num_requests=3)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(ServingConfig, "small", lambda: tiny)
         patch.setattr(grid, "MEMORY", 1 << 26)

@@ -1,4 +1,5 @@
-"""Each page of the whole site in Chromium, at three widths, light and dark, and its size."""
+"""Each page of the whole site in Chromium, at three widths, light and dark, and its size. A run
+that isn't deep visits one real chapter; test_site and test_book visit the other kinds of pages."""
 
 from __future__ import annotations
 
@@ -19,8 +20,10 @@ ROOT = Path(__file__).parents[2]
 MOST_BYTES = 1_000_000
 """The most gzipped bytes of a page and all that it loads, with the index of the search."""
 WIDTHS = 1400, 900, 400
+SCHEMES = "light", "dark"
 SHARES = 16
-"""The shares of the pages that are visited one by one; one of them in a run that is not deep."""
+"""The shares of the pages that are visited one by one."""
+CHAPTER = ROOT / "tests/chapters/01_pinned_h2d.ipynb"
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +38,35 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def chapter(tmp_path_factory):
+    """Returns the path of a page of a real chapter, in a site of its own."""
+    need("nbconvert")
+    from scripts.site import chapters
+    from scripts.site.files import write_static
+    from scripts.site.page import write_all
+
+    folder = tmp_path_factory.mktemp("chapter")
+    write_static(folder)
+    write_all([chapters.page_of(CHAPTER)], folder)
+    return folder / f"{CHAPTER.stem}.html"
+
+
+@pytest.fixture(scope="module")
 def browser():
     with chromium() as browser:
         yield browser
 
 
+def test_a_chapter_is_not_large(chapter):
+    assert sent(chapter, chapter.parent) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_nothing_is_wrong_in_a_chapter(browser, chapter, scheme):
+    assert defects(browser, chapter, scheme) == []
+
+
+@pytest.mark.deep
 def test_no_page_and_what_it_loads_is_large(site):
     pages = {path: sent(path, site) for path in site.rglob("*.html")}
     chapters = {path.stem for path in (ROOT / "tests/chapters").glob("*.ipynb")}
@@ -58,12 +85,12 @@ def gzipped(path: Path) -> int:
     return len(gzip.compress(path.read_bytes()))
 
 
-@pytest.mark.deep(SHARES)
+@pytest.mark.deep
 @pytest.mark.parametrize("share", range(SHARES))
 def test_nothing_is_wrong_on_any_page(browser, site, share):
     found = []
     for page in sorted(site.rglob("*.html"))[share::SHARES]:
-        for scheme in ("light", "dark"):
+        for scheme in SCHEMES:
             found += [f"{page.name}, {scheme}: {words}" for words in defects(browser, page, scheme)]
     assert found == []
 

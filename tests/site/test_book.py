@@ -398,6 +398,7 @@ def test_the_glossary_reads_on_a_narrow_screen(opened):
     assert width > 300
 
 
+@pytest.mark.deep(2)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 400)])
 def test_nothing_keeps_people_out(browser, site, scheme, width):
     from tests.browser.axe import violations

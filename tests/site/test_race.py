@@ -402,7 +402,8 @@ def test_a_change_has_its_unit_once_if_both_figures_share_it():
     assert change("3 waits", "0") == "3 waits → 0"
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 900), ("light", 400)])
+@pytest.mark.deep(3)
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 400), ("light", 900)])
 def test_nothing_keeps_people_out(browser, site, scheme, width):
     from tests.browser.axe import violations
 
