@@ -133,6 +133,13 @@ def test_what_decides_by_the_accelerator_is_left_alone(edits):
     assert not [edit for edit in edits(text, "run") if "so" in edit.split(": ")[-1]]
 
 
+@pytest.mark.parametrize(("test", "kept"), [("a.modelled", "go"), ("not a.modelled", "stay")])
+def test_a_branch_that_sim_does_not_take_is_left_alone(edits, test, kept):
+    text = f"def run(a):\n    if {test}:\n        a.go(1)\n    else:\n        a.stay(1)\n"
+    found = edits(text, "run")
+    assert {edit.partition("(")[0] for edit in found} == {f"a.{kept}"}
+
+
 def test_few_mutants_may_pass():
     assert share_that_may_pass(find_catalogue()) <= MOST_SURVIVE
 
@@ -197,6 +204,16 @@ def test_a_mutant_that_passes_is_named(workbook, monkeypatch, tried_once):
     workbook.write(str(REASONS), left_open)
     (mutation,) = mutate(workbook.catalogue, [kata], current().name)
     assert mutation.tried == 0
+
+
+def test_failures_prove_nothing_if_the_solution_fails_as_well(workbook, monkeypatch):
+    monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
+    kata = workbook.catalogue.katas[0]
+    workbook.write("solutions/tiny/add_up.py", "def add_up(numbers, counter):\n    return 0\n")
+    (mutation,) = mutate(workbook.catalogue, [kata], current().name)
+    assert mutation.problem == (
+        "solutions/tiny/add_up.py fails a test without any edit: see `debubble check add_up`"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from .order import order_matters
+from .unnoticed import NO_RESULT, asks_the_accelerator, branch_not_taken, changes_no_result
 
 COMPARED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
             "is not": "is", "is": "is not", "not in": "in", "in": "not in"}  # fmt: skip
@@ -15,15 +16,9 @@ OPERATORS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "+"),
              ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"),
              ast.And: ("and", "or"), ast.Or: ("or", "and")}  # fmt: skip
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
-NO_RESULT = ("work", "num_warps", "num_stages", "strict")
-"""Arguments that change no result: `work` is for sim's clock, launch options may make a GPU faster,
-and `strict` has `zip` check that its arguments have one length."""
 EXCHANGED = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum",
              "any": "all", "all": "any", "amin": "amax", "amax": "amin"}  # fmt: skip
 COMMUTATIVE = ("min", "max", "minimum", "maximum", "add", "mul", "isinstance")
-OF_THE_ACCELERATOR = ("modelled", "has_copy_batch")
-"""Attributes that decide between two branches: on one accelerator only one of the branches runs, so
-no test can notice an edit of the other."""
 
 
 class Edit(NamedTuple):
@@ -60,21 +55,20 @@ class Edits:
         errors."""
         if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom):
             return
-        if (isinstance(node, ast.keyword) and node.arg in NO_RESULT) or _is_work(node):
-            return
-        if self._is_unasked(node):
+        if changes_no_result(node) or self._is_unasked(node):
             return
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             self.for_effect.add(id(node.value))
         make = getattr(self, f"_{type(node).__name__.lower()}", None)
         if make is not None:
             yield from make(node)
+        skipped = ("annotation", "returns", "decorator_list", branch_not_taken(node))
         for name in ("body", "orelse"):
             block = getattr(node, name, None)
-            if isinstance(block, list):
+            if isinstance(block, list) and name not in skipped:
                 yield from self._block(block)
         for name, value in ast.iter_fields(node):
-            if name in ("annotation", "returns", "decorator_list"):
+            if name in skipped:
                 continue
             for part in value if isinstance(value, list) else [value]:
                 if isinstance(part, ast.AST):
@@ -105,7 +99,7 @@ class Edits:
             yield self._instead(node.value, "None", "returns None")
 
     def _if(self, node: ast.If | ast.IfExp | ast.While) -> Iterator[Edit]:
-        if _asks_the_accelerator(node.test):
+        if asks_the_accelerator(node.test):
             return
         yield self._instead(node.test, "False", f"`{self._short(node.test)}` is never so")
         if not isinstance(node, ast.While):
@@ -141,6 +135,8 @@ class Edits:
             yield self._operator(node.target, node.value, f"{old}=", f"{new}=")
 
     def _unaryop(self, node: ast.UnaryOp) -> Iterator[Edit]:
+        if asks_the_accelerator(node.operand):
+            return
         self.negated.add(id(node.operand))  # An edit to -2 would be no slip of the hand.
         sign = self.text[self._start(node) : self._start(node.operand)].decode().strip()
         yield self._instead(node, self._source(node.operand), f"drops the `{sign}`")
@@ -226,15 +222,6 @@ class Edits:
     def _end(self, node: ast.AST) -> int:
         line, column = node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]  # has one
         return self.lines[line - 1] + column
-
-
-def _asks_the_accelerator(test: ast.expr) -> bool:
-    return any(getattr(part, "attr", "") in OF_THE_ACCELERATOR for part in ast.walk(test))
-
-
-def _is_work(node: ast.AST) -> bool:
-    """True for a `Work(...)` call, which describes a kernel's work for sim's clock alone."""
-    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Work"
 
 
 def _is_call(statement: ast.stmt) -> bool:
