@@ -109,3 +109,24 @@ def test_a_mistake_is_told_as_on_the_cpu(accelerator, x, weight):
         with pytest.raises(RuntimeError) as of_sim:
             F.linear(x.to("sim"), weight.to("sim"))
     assert str(of_sim.value) == str(of_cpu.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "inner", "kernels"),
+    [
+        (768, 192, 192, 1),
+        (768, 768, 192, 1),
+        (1464, 2048, 256, 1),
+        (16, 64, 1024, 1),
+        (104, 36, 8, 3),
+        (32, 384, 128, 3),
+        (128, 126, 3323, 2),
+        (64, 1, 512, 2),
+    ],
+)
+def test_a_layer_has_the_kernels_that_an_h100_took(accelerator, rows, columns, inner, kernels):
+    layer = torch.nn.Linear(inner, columns, device=accelerator.device)
+    x = torch.ones(rows, inner, device=accelerator.device)
+    with torch.no_grad(), debubble.record(accelerator) as timeline:
+        layer(x)
+    assert len([event for event in timeline.events if event.kind == "kernel"]) == kernels

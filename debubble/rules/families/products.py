@@ -18,6 +18,10 @@ SPLIT_FROM = 128
 """The smallest inner dimension at which a product in fp32 with a small result is split."""
 FEW_ROWS = 16
 """The most rows for which a library takes a kernel for narrow matrices."""
+SMALL_LAYER = 1 << 21
+"""The number of multiplications below which a linear layer in fp32 takes three kernels."""
+LONG_FOR_A_TILE = 170
+"""The inner dimension for each tile of the result from which on a linear layer in fp32 is split."""
 
 
 def product(args: tuple, kwargs: dict) -> Effects:
@@ -41,8 +45,7 @@ def dot(args: tuple, kwargs: dict) -> Effects:
 
 def addmm(args: tuple, kwargs: dict) -> Effects:
     """Returns the effects of `addmm`: a dense bias vector is added inside the library's product,
-    which takes three kernels for some small results in fp32; a bias matrix is copied into the
-    result first."""
+    and a bias matrix is copied into the result first."""
     bias, first, second = args[:3]
     if not bias.is_contiguous():
         return Effects(kernels=2)
@@ -50,13 +53,31 @@ def addmm(args: tuple, kwargs: dict) -> Effects:
         return COPIED_FIRST
     if second.dtype != torch.float32:
         return product(args, kwargs)
-    rows = first.shape[0]
-    many = rows > FEW_ROWS and _is_small(rows, second.shape[1]) and _is_transposed(second)
-    return kernels(3 if many else 1)
+    rows, inner = first.shape
+    columns = second.shape[1]
+    if columns > 1 and not _is_transposed(second):
+        return ONE_KERNEL
+    return kernels(_of_a_linear_layer(rows, columns, inner))
+
+
+def _of_a_linear_layer(rows: int, columns: int, inner: int) -> int:
+    """Returns the number of kernels of a linear layer in fp32. The rule is right for 85 of 99
+    layers that were measured on an H100."""
+    if columns == 1:
+        return 2
+    if rows <= FEW_ROWS:
+        return 1
+    if rows * inner * columns < SMALL_LAYER:
+        return 3
+    return 1 + (inner >= LONG_FOR_A_TILE * _tiles(rows, columns))
+
+
+def _tiles(rows: int, columns: int) -> int:
+    return -(-rows // TILE) * -(-columns // TILE)
 
 
 def _is_small(rows: int, columns: int) -> bool:
-    return -(-rows // TILE) * -(-columns // TILE) < TILES
+    return _tiles(rows, columns) < TILES
 
 
 def _is_transposed(factor: torch.Tensor) -> bool:
