@@ -8,7 +8,8 @@ Let `bucket_sizes` choose the sizes: as few as possible, and no step may have mo
 percent of padding in the smallest size that holds it. If several lists are as short, any of them is
 right. Let `BucketedGraphs` capture a graph for each of its `sizes`, and run each step in the
 smallest graph that holds it. `forward` computes each row from its own row alone, so the rows after
-the step's own may have any values.
+the step's own may have any values. Its first call with a new number of rows may compile, which no
+capture may contain.
 
 You need to know how a graph is captured and replayed.
 

@@ -46,6 +46,11 @@ OWN = (
     "A replay writes its output to the same memory each time. The caller keeps the rows of one "
     "step while the next one is queued: give it a copy."
 )
+FIRST_CALL = (
+    "A compiler makes a kernel for each new shape, and waits for the device to time it. During a "
+    "capture no wait is allowed: CUDA ends the capture with an error. So call `forward` with the "
+    "same rows once, right before you capture it."
+)
 TOO_MANY = (
     "A step that no graph holds can't run: refuse it, by a ValueError, before anything is queued."
 )
@@ -66,6 +71,24 @@ class Doubling:
         before = int(self.computed)
         call()
         return int(self.computed) - before
+
+
+class Compiled(Doubling):
+    """A model that compiles when it is called with a new number of rows."""
+
+    def __init__(self, accelerator):
+        super().__init__(accelerator)
+        self.compiled, self.refused = set(), None
+
+    def forward(self, rows):
+        if len(rows) not in self.compiled:
+            try:
+                self.computed.item()  # waits as a compiler does, which times its kernels
+            except RuntimeError:
+                self.refused = len(rows)
+                raise
+            self.compiled.add(len(rows))
+        return super().forward(rows)
 
 
 def inputs_on(accelerator, rows=64):
@@ -172,6 +195,22 @@ def test_a_step_is_one_launch(kata, accelerator):
         graphs.run(rows)
     expect(timeline).counts(graph_launches=1, why=ONE_REPLAY)
     expect(timeline).counts(host_syncs=0, why=WAITS)
+
+
+def test_nothing_is_compiled_during_a_capture(kata, accelerator):
+    model = Compiled(accelerator)
+    try:
+        kata.BucketedGraphs(model.forward, inputs_on(accelerator), SIZES)
+    except RuntimeError:
+        if model.refused is None:
+            raise
+    claim(
+        model.refused is None,
+        expected="nothing to be compiled during a capture",
+        did=f"captured `forward` with {counted(model.refused or 0)}, which has to be compiled: "
+        f"before that, it had been called with {sorted(model.compiled) or 'no'} rows",
+        why=FIRST_CALL,
+    )
 
 
 def test_the_sizes_may_be_a_generator(kata, accelerator):
