@@ -15,7 +15,7 @@ from debubble.exercises import (
     same_objects,
 )
 
-SEQUENCES, RANGES = 8, 2
+SEQUENCES, RANGES = 8, 3
 MOVED = (
     "A graph that was captured with the first tensor reads that address in each replay, whatever "
     "it holds by then. Make the tensor in `__init__` and copy each step's ranges into it. A tensor "
@@ -71,9 +71,9 @@ def rows_of(ranges, num_seqs):
 
 
 STEPS = [
-    ({0: [(2, 5)], 3: [(1, 3), (6, 9)]}, 4),
+    ({0: [(2, 5)], 3: [(1, 3), (6, 9), (10, 12)]}, 4),
     ({1: [(7, 9)]}, 2),
-    ({row: [(row, 20), (30, 40)] for row in range(SEQUENCES)}, SEQUENCES),
+    ({row: [(row, 20), (30, 40), (50, 60)] for row in range(SEQUENCES)}, SEQUENCES),
     ({2: [(4, 6)]}, 3),
 ]
 
@@ -102,13 +102,13 @@ def test_a_step_without_ranges_is_none(kata, accelerator):
 
 
 @pytest.mark.parametrize(
-    ("ranges", "num_seqs"), [({0: [(2, 5)]}, 9), ({1: [(1, 3), (4, 6), (7, 9)]}, 2)]
+    ("ranges", "num_seqs"), [({0: [(2, 5)]}, 9), ({1: [(1, 3), (4, 6), (7, 9), (10, 12)]}, 2)]
 )
 def test_a_step_larger_than_the_buffer_is_refused(kata, accelerator, ranges, num_seqs):
     buffer, call = buffer_of(kata, accelerator), f"update({ranges}, {num_seqs})"
     expect_refusal(
         lambda: buffer.update(ranges, num_seqs),
-        f"{call} in a buffer for 8 sequences of 2 ranges",
+        f"{call} in a buffer for 8 sequences of 3 ranges",
         why=TOO_LARGE,
         other=OWN_ERROR,
     )
