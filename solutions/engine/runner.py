@@ -115,10 +115,8 @@ class EngineRunner:
             on_device = self.inputs.seq_lens
             kwargs = step.init_model_kwargs(text_starts, on_device, lengths, num_rows)
             types = kwargs["token_type_ids"]
-        inputs, metadata = (
-            self.inputs.model_inputs(batch.num_tokens),
-            self._metadata(StepView.of(batch)),
-        )
+        inputs = self.inputs.model_inputs(batch.num_tokens)
+        metadata = self._metadata(StepView.of(batch))
         hidden = self.model.hidden(inputs, metadata, self._rows_to_the_end(num_rows), types)
         return step.read_back(self.model.normed(hidden)[:num_rows])
 

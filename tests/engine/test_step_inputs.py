@@ -1,20 +1,26 @@
 """The inputs of a step on the device, including the padding rows that a graph runs too."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 import torch
 
 import debubble
+from solutions.common.persistent_arrays import PersistentArrays
 from solutions.engine import SamplingParams
+from solutions.engine import engine as engine_module
 from solutions.engine.requests.new_request import new_request
 from solutions.engine.requests.slot_tables import SlotTables
 from solutions.engine.requests.step_batch import FROM_HOST, NO_SLOT, ScheduledRequest, StepBatch
 from solutions.engine.run.step_inputs import PackedInputs, SeparateInputs
 from solutions.engine.sampling.wishes import FIRST, FLOATS, Column, wishes_of
 
-from .setting import small
+from .setting import add, mixed_requests, small
+from .symbolic_device import symbolic_engine
 
 CONFIG = small("spans")
+LIMITS = CONFIG.limits
 T, S = CONFIG.limits.max_num_batched_tokens, CONFIG.limits.max_num_seqs
 VOCABULARY = CONFIG.model.vocab_size
 EACH_WAY = pytest.mark.parametrize("inputs_class", [PackedInputs, SeparateInputs])
@@ -140,6 +146,98 @@ def test_steps_that_are_queued_together_don_t_share_an_upload(accelerator):
     assert timeline.hazards == []
     for batch, seq_lens in zip(batches, found, strict=True):
         assert np.array_equal(seq_lens.cpu()[: len(batch.rows)], batch.seq_lens)
+
+
+def test_a_decode_that_goes_on_is_the_batch_that_is_built_from_nothing(accelerator, monkeypatch):
+    """Batches that take arrays of the step before are equal to those of new tables: with images,
+    blocks that are added, requests that end and begin, and preemptions."""
+    gone_on = []
+
+    def checked(step, tables, num_drafts):
+        last, batch = tables.last, StepBatch.of(step, tables)
+        new = StepBatch.of(batch.rows, SlotTables.of([each.request for each in step], LIMITS))
+        gone_on.append(bool(last) and batch.slots is last.slots)
+        assert compared(batch) == compared(new)
+        return batch
+
+    monkeypatch.setattr(engine_module, "batch_of", checked)
+    engine = symbolic_engine(replace(CONFIG, limits=replace(LIMITS, num_gpu_blocks=12)))
+    for number, asked in enumerate(mixed_requests(CONFIG.model)):
+        sampling = SamplingParams(max_tokens=9 + number % 30, temperature=number % 2)
+        add(engine, replace(asked, sampling=sampling))
+    engine.run()
+    assert sum(gone_on) > len(gone_on) / 3 and not all(gone_on)
+    assert engine.scheduler.num_preemptions
+
+
+def test_only_a_step_of_one_more_token_of_each_request_takes_the_last_ones_arrays():
+    rows = [
+        row("a", [9] * 17, [3, 5], 2, range(18, 19), num_sampled=2),
+        row("b", [8] * 4, [6], 0, range(4, 5), num_sampled=1),
+    ]
+    tables = SlotTables.of([each.request for each in rows], LIMITS)
+
+    def next_step(*ends, of=tables, **changes):
+        later = zip(rows, ends or (20, 6), strict=True)
+        return StepBatch.of(
+            [each._replace(start=each.end, end=end, **changes) for each, end in later], of
+        )
+
+    def takes_them(*ends, **changes):
+        last = StepBatch.of(rows, tables)
+        batch, new = (
+            next_step(*ends, of=of, **changes)
+            for of in (tables, SlotTables.of([each.request for each in rows], LIMITS))
+        )
+        assert compared(batch) == compared(new)
+        return batch.token_sources is last.token_sources
+
+    assert takes_them()
+    assert not takes_them(21, 6)
+    assert not takes_them(samples=False)
+    StepBatch.of(rows, tables)
+    rows[1].request.slot = 3
+    tables.begin(rows[1].request)
+    assert next_step().slots.tolist() == [2, 3]
+
+
+def compared(batch):
+    names = {each.name for each in fields(batch)} | {"positions", "logits_rows", "sampling_slots"}
+    values = {name: getattr(batch, name) for name in names | {"query_start_loc", "row_of_token"}}
+    used = np.arange(batch.block_table.shape[1]) * LIMITS.block_size < batch.seq_lens[:, None]
+    values["block_table"] = batch.block_table * used
+    arrays = {
+        name: (value.dtype, value.tolist())
+        for name, value in values.items()
+        if isinstance(value, np.ndarray)
+    }
+    others = batch.sampling_rows, batch.with_extras, batch.images, batch.is_decode
+    return values | arrays, *others, batch.slot_mapping(LIMITS.block_size).tolist()
+
+
+def test_an_array_is_uploaded_again_unless_it_can_not_have_changed(accelerator):
+    arrays = PersistentArrays({"one": 4, "other": 4}, accelerator.device)
+    one, other = np.array([1, 2], np.int32), np.array([3], np.int32)
+    other.setflags(write=False)
+    arrays.upload({"one": (one, 0), "other": (other, 0)})
+    one[:] = 5
+    arrays._packed[arrays.places["other"]] = 9
+    arrays.upload({"one": (one, 0), "other": (other, 0)})
+    assert arrays["one"].tolist() == [5, 5, 0, 0]
+    assert arrays["other"].tolist() == [9] * 4, "it was not copied again"
+    arrays.upload({"one": (one, 0), "other": (other, 7)})
+    assert arrays["other"].tolist() == [3, 7, 7, 7]
+
+
+def test_after_an_upload_that_stopped_all_arrays_are_written(accelerator):
+    arrays = PersistentArrays({"one": 2, "other": 2}, accelerator.device)
+    one, other = np.array([1, 2], np.int32), np.array([3], np.int32)
+    one.setflags(write=False)
+    arrays.upload({"one": (one, 0), "other": (other, 0)})
+    with pytest.raises(KeyError):
+        arrays.upload({"one": (one[::-1], 0)})
+    arrays.upload({"one": (one, 0), "other": (other, 0)})
+    assert arrays["one"].tolist() == [1, 2] and arrays["other"].tolist() == [3, 0]
 
 
 def test_who_goes_on_comes_before_who_begins():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from solutions.flex_graph import Limits
 
 from ..sampling.wishes import WIDTH, numbers_of
 from .request import Request
+
+if TYPE_CHECKING:
+    from .step_batch import StepBatch
 
 
 class SlotTables:
@@ -27,6 +31,9 @@ class SlotTables:
         samples those after them."""
         self.has_extras = np.zeros(limits.max_num_seqs, bool)
         """[max_num_seqs]: True for each request with extras."""
+        self.last: StepBatch | None = None
+        """The last step, if it had decodes alone, whose arrays the next step may use. None once a
+        request begins."""
 
     @classmethod
     def of(cls, requests: Iterable[Request], limits: Limits) -> SlotTables:
@@ -38,6 +45,7 @@ class SlotTables:
 
     def begin(self, request: Request) -> None:
         """Writes the row of a request that has just got its slot."""
+        self.last = None
         self.blocks[request.slot] = 0
         self.blocks[request.slot, : len(request.blocks)] = request.blocks
         self.wishes[request.slot] = numbers_of(request.sampling)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from typing import NamedTuple
@@ -22,6 +22,8 @@ FROM_HOST = -1
 """Stands for the source of a token, instead of a slot, if the host uploads the token's id."""
 DRAFTED = ("lengths", "ends")
 """Names of the arrays about drafts, which an engine with drafts uploads with each step."""
+SAME = ("token_ids", "token_sources", "slots", "query_start_loc", "logits_rows", "sampling_slots")
+"""Names of the uploaded arrays that stay the same from a decode step to the next one."""
 
 
 class ScheduledRequest(NamedTuple):
@@ -55,6 +57,8 @@ class StepBatch(ScheduledBatch):
     prefills."""
 
     rows: Sequence[ScheduledRequest]
+    columns: tuple[tuple, ...]
+    """The same as four columns: requests, starts, ends, and whether they sample."""
     token_sources: np.ndarray
     """[num_tokens]: the slot whose last sampled token this is, for tokens that the device sampled
     since the request began; FROM_HOST for tokens that are in `token_ids`."""
@@ -62,8 +66,8 @@ class StepBatch(ScheduledBatch):
     """[R]: each request's row in the arrays that the device has of running requests."""
     samples: np.ndarray
     """[R] bool: True for each request that gets a token from this step."""
-    has_extras: np.ndarray
-    """[R] bool: True for each request with extras."""
+    extra_rows: list[int]
+    """The numbers of the rows whose requests have extras."""
     sampling_numbers: np.ndarray
     """[number of sampling rows, WIDTH]: the sampling parameters of these rows' requests, from
     `numbers_of`."""
@@ -74,33 +78,60 @@ class StepBatch(ScheduledBatch):
     def of(cls, rows: Sequence[ScheduledRequest], tables: SlotTables) -> StepBatch:
         """Returns the batch of a step, sorted so that decodes come first. `tables` has the rows of
         its requests."""
-        requests, *columns = zip(*rows, strict=True)
-        starts, ends = (np.array(column, np.int32) for column in columns[:2])
-        samples = np.array(columns[2], bool)
+        columns = tuple(zip(*rows, strict=True))
+        if tables.last and tables.last._goes_on(*columns):
+            tables.last = tables.last._one_later(rows, columns, tables)
+            return tables.last
+        starts, ends = (np.array(column, np.int32) for column in columns[1:3])
+        samples = np.array(columns[3], bool)
         is_decode = (ends - starts == 1) & (starts > 0)
         if (is_decode[1:] > is_decode[:-1]).any():
             order = np.argsort(~is_decode, kind="stable").tolist()
             return cls.of([rows[number] for number in order], tables)
-        slots = np.array([request.slot for request in requests], np.int32)
+        slots = np.array([request.slot for request in columns[0]], np.int32)
         batch = cls(
             token_ids=np.zeros(int((ends - starts).sum()), np.int32),
             query_lens=ends - starts,
             seq_lens=ends,
             block_table=tables.blocks[slots],
             rows=rows,
+            columns=columns,
             token_sources=np.repeat(slots, ends - starts),
             slots=slots,
             samples=samples,
-            has_extras=tables.has_extras[slots],
+            extra_rows=np.flatnonzero(tables.has_extras[slots]).tolist(),
             sampling_numbers=tables.wishes[slots[samples]],
             next_positions=ends[samples],
         )
         # All tokens after those with which a request began were sampled by the device.
         for number in np.flatnonzero(starts < tables.num_known[slots]).tolist():
-            known = requests[number].known_tokens(starts[number], ends[number])
+            known = rows[number].request.known_tokens(starts[number], ends[number])
             first = batch.query_start_loc[number]
             batch.token_ids[first : first + len(known)] = known
             batch.token_sources[first : first + len(known)] = FROM_HOST
+        tables.last = None
+        if batch.is_decode and (batch.token_sources != FROM_HOST).all():
+            for name in SAME:
+                getattr(batch, name).setflags(write=False)
+            tables.last = batch
+        return batch
+
+    def _goes_on(self, requests: tuple, starts: tuple, ends: tuple, samples: tuple) -> bool:
+        """Returns True if a step of these columns has one more token of each of these decodes."""
+        is_next = (requests, starts) == self.columns[::2] and all(samples)
+        # Each request has a token at least.
+        return is_next and sum(ends) - sum(starts) == len(requests)
+
+    def _one_later(
+        self, rows: Sequence[ScheduledRequest], columns: tuple[tuple, ...], tables: SlotTables
+    ) -> StepBatch:
+        """Returns the batch of the next step, in which each of these decodes goes on by a token.
+        Only lengths, positions and blocks change."""
+        ends, blocks = self.seq_lens + 1, tables.blocks.take(self.slots, axis=0)
+        batch = replace(self, rows=rows, columns=columns, seq_lens=ends, next_positions=ends)
+        same = {name: getattr(self, name) for name in (*SAME, "row_of_token", "is_decode")}
+        changed = {"positions": self.seq_lens, "block_table": blocks, "sampling_rows": [*rows]}
+        vars(batch).update(same, **changed)
         return batch
 
     @cached_property
@@ -111,7 +142,7 @@ class StepBatch(ScheduledBatch):
     @cached_property
     def with_extras(self) -> list[tuple[int, ScheduledRequest]]:
         """The rows whose requests have extras, each with its number in `rows`."""
-        return [(number, self.rows[number]) for number in np.flatnonzero(self.has_extras).tolist()]
+        return [(number, self.rows[number]) for number in self.extra_rows]
 
     @property
     def is_chosen_twice(self) -> bool:

@@ -51,12 +51,7 @@ class StepView:
 
     @classmethod
     def of(cls, batch: StepBatch) -> StepView:
-        return cls(
-            batch.query_start_loc,
-            batch.seq_lens,
-            batch.max_seq_len,
-            batch.images,
-        )
+        return cls(batch.query_start_loc, batch.seq_lens, batch.max_seq_len, batch.images)
 
     @classmethod
     def of_prefills(cls, num_tokens: int, num_rows: int, limits: Limits) -> StepView:

@@ -143,11 +143,11 @@ class StepGraphs:
                 metadata |= backend.build(view, self.inputs)
             else:
                 backend.renew(view, self.inputs)
-        # Attention reads positions and slots, and no ids.
         rows = slice(view.num_tokens)
-        parts = (self.inputs.token_ids, self.inputs.positions, self.inputs.slot_mapping)
-        inputs = ModelInputs(*(part[rows] for part in parts))
         for graph, place in zip(self.graphs, self.breaks, strict=False):
+            # Attention reads positions and slots, and no ids.
+            parts = (self.inputs.token_ids, self.inputs.positions, self.inputs.slot_mapping)
+            inputs = ModelInputs(*(part[rows] for part in parts))
             graph.replay()
             mixed = place.layer.mix(place.unmixed[rows], inputs, metadata[place.name])
             place.mixed[rows].copy_(mixed)

@@ -97,10 +97,8 @@ class DeviceInputs:
         """Returns, for each array, the batch's values, int32, and the number that fills the rest of
         the array: None if the rest may stay."""
         nothing = np.zeros(0, np.int32)
-        drafted = {
-            name: (batch.drafted_arrays.get(name, nothing), 0)
-            for name in (DRAFTED if self.num_drafts else ())
-        }
+        names = DRAFTED if self.num_drafts else ()
+        drafted = {name: (batch.drafted_arrays.get(name, nothing), 0) for name in names}
         wishes = wishes_of(
             batch.sampling_numbers,
             batch.next_positions,

@@ -61,7 +61,7 @@ class ScheduledBatch:
         """Returns the slot of the KV cache for each token's key and value, [num_tokens] int32."""
         page, place = np.divmod(self.positions, block_size)
         blocks = self.block_table[self.row_of_token, page]
-        return (blocks * np.int64(block_size) + place).astype(np.int32)
+        return (blocks * np.int32(block_size) + place).astype(np.int32, copy=False)
 
     def check(self, limits: Limits, vocab_size: int | None = None) -> None:
         """Raises ValueError for a batch that can't exist, or that is larger than the limits: on a

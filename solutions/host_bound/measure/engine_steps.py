@@ -32,6 +32,8 @@ PATTERN: tuple[LayerKind, ...] = ("flex", "spans", "gdn", "flex")
 own; an engine with fewer groups has the first layers only."""
 REQUESTS, REQUESTS_ON_SIM = 256, 8
 """Requests of a step, and of one on sim, which computes every step."""
+LATER = 300
+"""The most steps whose metadata is built: fewer than the tokens that each request still gets."""
 ROUNDS, STEPS = 9, 20
 """How often each checkout has its turn, and the steps of a turn."""
 
@@ -66,17 +68,19 @@ def decoding_engine(groups: int, requests: int) -> Engine:
 
 
 def metadata_builder(engine: Engine) -> Callable[[], None]:
-    """Returns a function that builds and uploads the metadata of the engine's last decode step
-    again, for all groups: all that lies between the scheduler and the graph's launch."""
+    """Returns a function that builds and uploads the metadata of a decode step, for all groups: all
+    that lies between the scheduler and the graph's launch. Each call is the step after the one
+    before it, up to LATER steps after the engine's last one."""
     from solutions.engine.requests.step_batch import ScheduledRequest, StepBatch
     from solutions.engine.requests.step_view import StepView
 
     runner, tables = engine.runner, engine.scheduler.tables
     ends = [(request, request.num_computed) for request in engine.requests]
-    rows = [ScheduledRequest(request, end - 1, end, True) for request, end in ends]
+    every = [[(each, end + later) for each, end in ends] for later in range(LATER)]
+    steps = iter([[ScheduledRequest(each, end - 1, end, True) for each, end in s] for s in every])
 
     def build() -> None:
-        batch = StepBatch.of(rows, tables)
+        batch = StepBatch.of(next(steps), tables)
         runner.counted.update(batch)
         runner.inputs.upload(batch)
         view = StepView.of(batch)
@@ -157,6 +161,7 @@ def measure_engine(folders: dict[str, Path]) -> dict[str, object]:
     builders = {}
     for groups in range(1, len(PATTERN) + 1):
         build = metadata_builder(decoding_engine(groups, requests))
+        build()
         builders[groups] = {"calls": python_calls(build), "us": quartiles(timed(build, repeats))}
     checkouts = {name: Checkout(folder) for name, folder in folders.items()}
     times: dict[str, list[float]] = {name: [] for name in checkouts}
