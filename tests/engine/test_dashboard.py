@@ -93,6 +93,26 @@ def test_the_figures_are_those_of_the_timeline(runs):
         assert figures["ms a step"] == pytest.approx(1e3 * seconds / figures["steps"])
 
 
+def test_the_engine_s_counts_are_shown_and_none_of_its_times(accelerator, model):
+    """Shows what the optimisations save, in waits of a step, and what the prefix saves."""
+    shown = {}
+    for on, prefix in product(((), NAMES), (0, SMALL.prefix)):
+        setting = replace(SMALL, prefix=prefix)
+        recorded = dashboard.record_moment(
+            accelerator, setting, Optimizations.only(on), model, schedule_only=True
+        )
+        shown[on, prefix] = counts = dashboard.counts_of(recorded)
+        assert [*counts] == ["waits a step", "% of prompts from a cache", "preemptions"]
+        syncs = recorded.timeline.counts()["host_syncs"]
+        assert counts["waits a step"] == syncs / recorded.seen.num_steps
+        assert counts["preemptions"] == recorded.moment.engine.scheduler.num_preemptions == 0
+    for prefix in (0, SMALL.prefix):
+        assert shown[NAMES, prefix]["waits a step"] < shown[(), prefix]["waits a step"]
+    for on in ((), NAMES):
+        assert shown[on, 0]["% of prompts from a cache"] == 0
+        assert 0 < shown[on, SMALL.prefix]["% of prompts from a cache"] < 100
+
+
 def test_the_source_says_whether_times_are_modelled(accelerator, runs):
     word = "modelled" if accelerator.modelled else "measured"
     assert all(word in run.source for run in runs.values())

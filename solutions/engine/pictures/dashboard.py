@@ -64,7 +64,8 @@ def run(on: frozenset[str], values: dict[str, int]) -> Run:
     )
     timeline = recorded.timeline
     how = "" if accelerator.modelled else "measured on "
-    return Run(timeline, figures(timeline, recorded.seen), how + timeline.description)
+    shown = figures(timeline, recorded.seen) | counts_of(recorded)
+    return Run(timeline, shown, how + timeline.description)
 
 
 def setting_of(values: Mapping[str, int]) -> Setting:
@@ -124,6 +125,17 @@ def figures(timeline: Timeline, seen: Seen) -> dict[str, float]:
         "ms a step": 1e3 * seconds / seen.num_steps,
         "steps": seen.num_steps,
         "tokens": seen.num_tokens,
+    }
+
+
+def counts_of(recorded: RecordedMoment) -> dict[str, float]:
+    """Returns the counts of the moment's engine, by their names in the dashboard's table. The
+    engine's times are left out: on sim the host's clock says nothing about a GPU."""
+    stats = recorded.moment.engine.stats()
+    return {
+        "waits a step": recorded.timeline.counts()["host_syncs"] / recorded.seen.num_steps,
+        "% of prompts from a cache": 100 * stats.hit_rate,
+        "preemptions": stats.preemptions,
     }
 
 
