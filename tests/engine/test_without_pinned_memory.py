@@ -1,11 +1,16 @@
 """A platform without pinned memory gets the same answers, and is only slower."""
 
+import numpy as np
 import pytest
 import torch
 
 import debubble
 from debubble.exercises import no_pinned_memory
+from solutions.common.h2d import async_tensor_h2d
+from solutions.common.packed_upload import upload_packed
 from solutions.engine import Optimizations
+from solutions.models.checkpoints.folder import Stored
+from solutions.models.checkpoints.to_device import TensorStream
 from solutions.offload import (
     DescriptorPool,
     KVGroup,
@@ -14,7 +19,7 @@ from solutions.offload import (
     pinned_blocks,
     registered,
 )
-from solutions.pinned_h2d import ModelRunner
+from solutions.pinned_h2d import ModelRunner, compute_mm_prefix_range_tensor
 
 from .setting import ALL, Setting, add, serve, small, tokens_of
 
@@ -85,8 +90,33 @@ def test_memory_is_pinned_wherever_it_can_be(accelerator, hybrid):
         add(engine, hybrid.asked(20, 1, [(2, 9)], presence_penalty=0.5, max_tokens=3))
         add(engine, asked)
         engine.run()
-    copies = [event for event in timeline.events if event.copy_kind in ("h2d_pinned", "d2h")]
-    assert timeline.counts()["h2d_pageable"] == 0
-    assert {event.copy_kind for event in copies} == {"h2d_pinned", "d2h"}
-    assert [event.source for event in copies if event.pageable] == []
-    assert DescriptorPool().take(1).is_pinned()
+    assert from_pageable_memory(timeline) == []
+    assert timeline.counts()["h2d_pinned"] and timeline.counts()["d2h"]
+    assert DescriptorPool().take(1).is_pinned(), "a kernel reads its descriptors over the link"
+
+
+UPLOADS = {
+    "numbers": lambda device, _: async_tensor_h2d([1, 2], device),
+    "arrays": lambda device, _: upload_packed({"a": np.arange(3)}, device),
+    "ranges": lambda device, _: compute_mm_prefix_range_tensor({0: [(1, 3)]}, 1, device),
+    "weights": lambda device, file: TensorStream(device, chunk=64).read(
+        Stored("a", file, "F32", (2,), begin=0, end=8)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UPLOADS)
+def test_an_upload_outside_of_an_engine_is_pinned_too(accelerator, tmp_path, name):
+    """Pinning is not silently off in what an engine's steps don't call (vllm-omni #4860)."""
+    file = tmp_path / "weights"
+    file.write_bytes(bytes(8))
+    with debubble.record(accelerator) as timeline:
+        UPLOADS[name](accelerator.device, file)
+    assert from_pageable_memory(timeline) == []
+    assert timeline.counts()["h2d_pinned"] == 1
+
+
+def from_pageable_memory(timeline):
+    """Returns the lines of all copies between the device and memory that is not pinned."""
+    copies = [event for event in timeline.events if event.copy_kind is not None]
+    return [str(e.source) for e in copies if e.pageable or e.copy_kind == "h2d_pageable"]
