@@ -112,12 +112,13 @@ def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm, sca
     expect_right(sequences, states=sequences.states(), **options)
 
 
-@pytest.mark.parametrize("count", [2_048, 65_536])
-def test_as_many_sequences_as_a_server_has_are_launched(accelerator, only_launched, count):
-    """Sequences are more than a grid takes in any dimension but its first (FLA #1077)."""
-    sequences = Sequences.random(accelerator, [1] * count, (1, 1), (16, 16))
+@pytest.mark.parametrize(("count", "heads"), [(2_048, 32), (65_536, 1)])
+def test_as_many_sequences_as_a_server_has_are_launched(accelerator, only_launched, count, heads):
+    """Sequences and heads together are more than a grid takes in any dimension but its first (FLA
+    #1077)."""
+    sequences = Sequences.random(accelerator, [1] * count, (1, heads), (16, 16))
     o, final = run(sequences)
-    assert (o.shape, len(final)) == ((1, count, 1, 16), count)
+    assert (o.shape, len(final)) == ((1, count, heads, 16), count)
 
 
 def test_each_chunk_decays_by_its_own_gates(accelerator):
@@ -151,12 +152,14 @@ def test_what_a_call_returns_is_no_later_call_s(accelerator):
     """Dtypes may alternate in one process, and outputs of two calls share no memory (FlashInfer
     #4219)."""
     returned = []
-    for dtype in (torch.bfloat16, torch.float16, torch.bfloat16):
+    for dtype in (torch.bfloat16, torch.float32, torch.float16, torch.bfloat16):
         sequences = Sequences.random(accelerator, [3, 2], dtype=dtype)
         for made in run(sequences, initial_state=sequences.states()):
             returned.append((made, made.clone()))
-        expect_close(returned[-2][0], sequences.expected(sequences.states())[0], dtype)
-    assert len({made.data_ptr() for made, _ in returned}) == 6
+        o, _ = returned[-2]
+        assert o.dtype == dtype, "an output of another call's dtype"
+        expect_close(o, sequences.expected(sequences.states())[0], dtype)
+    assert len({made.data_ptr() for made, _ in returned}) == 8, "two calls share an output"
     assert all(torch.equal(made.cpu(), then.cpu()) for made, then in returned)
 
 

@@ -155,6 +155,8 @@ SLOT_TABLE = [[4, 1, 7], [0, 8, 3]]
 @pytest.mark.parametrize("width", [2, 3, 4])
 @pytest.mark.parametrize("accepted", [[1, 1], [1, 3], [3, 2]], ids=str)
 def test_each_drafted_token_leaves_its_state_in_a_slot_of_its_own(accelerator, accepted, width):
+    """A token's state may overwrite the slot that its sequence starts from, which later tokens
+    still need (vLLM #50729)."""
     batch = Batch.random([3, 2], width)
     first = [slots[count - 1] for slots, count in zip(SLOT_TABLE, accepted, strict=True)]
     expect_close(run(accelerator, batch, SLOT_TABLE, accepted), batch.expected(first, SLOT_TABLE))

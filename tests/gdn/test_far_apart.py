@@ -39,7 +39,9 @@ def integers(*values):
 
 
 def expect_same(found, right):
-    torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        found, right, rtol=1e-5, atol=1e-5, msg="an offset of 32 bits reaches other memory"
+    )
 
 
 def tokens(numbers, num_tokens, size=16):
