@@ -70,7 +70,7 @@ def test_a_capture_waits_for_a_warm_up_on_another_stream(accelerator, x):
         graph = accelerator.graph()
         with graph.capture():
             doubled = x * 2
-        assert side.query()
+        assert side.query(), "the capture began while the warm-up still ran"
         graph.replay()
     assert timeline.hazards == []
     assert doubled.eq(6.0).all().item()

@@ -159,6 +159,7 @@ def test_a_step_beyond_the_depth_waits_and_nothing_is_overwritten(
     with debubble.record(accelerator) as timeline:
         stall()
         found = [upload(number).clone() for number in steps]
-    assert [set(each.flatten().tolist()) for each in found] == [{number} for number in steps]
+    arrived = [set(each.flatten().tolist()) for each in found]
+    assert arrived == [{number} for number in steps], "a step has another step's numbers"
     assert timeline.hazards == []
-    assert timeline.counts()["host_syncs"] == more
+    assert timeline.counts()["host_syncs"] == more, "waits of the steps beyond the depth"

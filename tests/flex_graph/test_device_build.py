@@ -149,7 +149,7 @@ def test_trap_6_groups_without_tokens_list_nothing(accelerator):
     buffers = built(accelerator, Batch.shuffled([(40, 70)]))
     used_groups_alone = buffers.kv_num_blocks.clone()
     built(accelerator, Batch.of([(2, 20, [3, 4])], num_tokens=40), buffers=buffers)
-    assert lists_of(buffers, 40) == [[3, 4], [], []]
+    assert lists_of(buffers, 40) == [[3, 4], [], []], "pages of an earlier, larger step"
     copy_to_persistent(used_groups_alone, buffers.kv_num_blocks[:1])
     assert used_groups_alone.tolist() == [2, 4, 5], "pages of another step"
 

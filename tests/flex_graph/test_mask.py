@@ -70,8 +70,9 @@ def test_a_chunk_s_queries_count_from_the_prompt_s_start(accelerator):
     (vLLM #47332)."""
     batch = Batch.shuffled([(5, 40), (3, 3)])
     seen = sight(accelerator, batch, sliding_window(20))
-    assert seen[:5].sum(1).tolist() == [20] * 5
-    assert np.array_equal(seen, expected_sight(batch, sliding_window(20)))
+    assert seen[:5].sum(1).tolist() == [20] * 5, "keys that each token of the chunk sees"
+    right = expected_sight(batch, sliding_window(20))
+    assert np.array_equal(seen, right), f"{(seen != right).sum()} pairs unlike in a dense mask"
 
 
 def test_a_mask_of_ones_own_is_asked_by_position_and_by_the_rest_of_the_mask(accelerator):

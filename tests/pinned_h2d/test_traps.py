@@ -285,15 +285,20 @@ def compilations(accelerator, kernel, run, tensors, monkeypatch) -> int:
 
 def test_trap_9_spans_are_clamped_to_the_sliding_window(accelerator):
     """(causal and window) or image is no window for an image: a model may want the image clamped
-    too (vLLM #50539), and a window beside an image stays one (vLLM #28739)."""
-    window, spans = 6, [[(2, 30), (35, 38)]]
-    case = AttentionCase.random([(40, 40)], (4, 2), 32)
+    too (vLLM #50539). A window beside an image stays one (vLLM #28739), and positions in a later
+    chunk of a prompt count from the prompt's start (vLLM #47332)."""
+    window, spans = 6, [[(2, 30), (35, 38)]] * 2
+    case = AttentionCase.random([(40, 40), (12, 40)], (4, 2), 32)
 
     def inside_the_window(query, key, start, end):
         return holds_both(query, key, start, end) & ((query - key).abs() < window)
 
-    right = case.oracle(spans, window, rule=inside_the_window)
-    naive = case.attention(padded(spans), window=window)
-    ours = case.attention(padded(spans), window=window, clamp_to_window=True)
-    assert (naive - right).abs().max() > 1e-2
-    assert (ours - right).abs().max() < 1e-4
+    right = {
+        clamped: case.oracle(spans, window, rule=inside_the_window if clamped else holds_both)
+        for clamped in (False, True)
+    }
+    assert (right[False] - right[True]).abs().max() > 1e-2
+    for clamped in right:
+        found = case.attention(padded(spans), window=window, clamp_to_window=clamped)
+        error = (found - right[clamped]).abs().max().item()
+        assert error < 1e-4, f"another mask with clamp_to_window={clamped}: error {error:.1e}"
