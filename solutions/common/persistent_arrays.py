@@ -26,10 +26,7 @@ class PersistentArrays:
         wait for the first of them."""
         self.places, total = places_of(sizes, ALIGNMENT)
         self.numbers = torch.zeros(total, dtype=torch.int32, device=device)
-        self._staged = torch.zeros(total, dtype=torch.int32)
-        self._packed, self._parts = self._staged.numpy(), (self._staged, self.numbers)
-        self._last: Mapping[str, tuple[np.ndarray, int | None]] = {}
-        """The step that `_packed` has; empty while it is being written."""
+        self._packed = np.zeros(total, np.int32)
         self._ring = StagingRing((total,), torch.int32, steps_in_flight)
 
     def __getitem__(self, name: str) -> torch.Tensor:
@@ -42,22 +39,15 @@ class PersistentArrays:
         `step` has two things for each array: its first numbers, integers on the host that the
         caller may change at once, and at most as many as the array has; and the number that fills
         the rest, in every step. None leaves the rest undefined, for arrays whose rest is not read.
-        A read-only array that is the last step's too is not copied again.
         """
         packed, end = self._packed, 0
-        last, self._last = self._last, {}
         for name, place in self.places.items():
             values, padding = step[name]
-            end = place.start + len(values) if padding is None else place.stop
-            of_last, its_padding = last.get(name, (None, None))
-            if of_last is values and its_padding == padding and not values.flags.writeable:
-                continue
             array = packed[place]
             array[: len(values)] = values
+            end = place.start + len(values)
             if padding is not None:
                 array[len(values) :] = padding
-        self._last = dict(step)
+                end = place.stop
         # Numbers after `end` are not read.
-        if self._parts[0].numel() != end:
-            self._parts = self._staged[:end], self.numbers[:end]
-        self._ring.upload(*self._parts)
+        self._ring.upload(torch.from_numpy(packed[:end]), self.numbers[:end])

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import debubble
-from solutions.common.persistent_arrays import PersistentArrays
 from solutions.engine import SamplingParams
 from solutions.engine import engine as engine_module
 from solutions.engine.requests.new_request import new_request
@@ -213,31 +212,6 @@ def compared(batch):
     }
     others = batch.sampling_rows, batch.with_extras, batch.images, batch.is_decode
     return values | arrays, *others, batch.slot_mapping(LIMITS.block_size).tolist()
-
-
-def test_an_array_is_uploaded_again_unless_it_can_not_have_changed(accelerator):
-    arrays = PersistentArrays({"one": 4, "other": 4}, accelerator.device)
-    one, other = np.array([1, 2], np.int32), np.array([3], np.int32)
-    other.setflags(write=False)
-    arrays.upload({"one": (one, 0), "other": (other, 0)})
-    one[:] = 5
-    arrays._packed[arrays.places["other"]] = 9
-    arrays.upload({"one": (one, 0), "other": (other, 0)})
-    assert arrays["one"].tolist() == [5, 5, 0, 0]
-    assert arrays["other"].tolist() == [9] * 4, "it was not copied again"
-    arrays.upload({"one": (one, 0), "other": (other, 7)})
-    assert arrays["other"].tolist() == [3, 7, 7, 7]
-
-
-def test_after_an_upload_that_stopped_all_arrays_are_written(accelerator):
-    arrays = PersistentArrays({"one": 2, "other": 2}, accelerator.device)
-    one, other = np.array([1, 2], np.int32), np.array([3], np.int32)
-    one.setflags(write=False)
-    arrays.upload({"one": (one, 0), "other": (other, 0)})
-    with pytest.raises(KeyError):
-        arrays.upload({"one": (one[::-1], 0)})
-    arrays.upload({"one": (one, 0), "other": (other, 0)})
-    assert arrays["one"].tolist() == [1, 2] and arrays["other"].tolist() == [3, 0]
 
 
 def test_who_goes_on_comes_before_who_begins():

@@ -22,8 +22,8 @@ FROM_HOST = -1
 """Stands for the source of a token, instead of a slot, if the host uploads the token's id."""
 DRAFTED = ("lengths", "ends")
 """Names of the arrays about drafts, which an engine with drafts uploads with each step."""
-SAME = ("token_ids", "token_sources", "slots", "query_start_loc", "logits_rows", "sampling_slots")
-"""Names of the uploaded arrays that stay the same from a decode step to the next one."""
+SAME = ("query_start_loc", "row_of_token", "logits_rows", "sampling_slots", "is_decode")
+"""Names of what is computed from a batch and stays the same from a decode step to the next one."""
 
 
 class ScheduledRequest(NamedTuple):
@@ -111,8 +111,6 @@ class StepBatch(ScheduledBatch):
             batch.token_sources[first : first + len(known)] = FROM_HOST
         tables.last = None
         if batch.is_decode and (batch.token_sources != FROM_HOST).all():
-            for name in SAME:
-                getattr(batch, name).setflags(write=False)
             tables.last = batch
         return batch
 
@@ -129,7 +127,7 @@ class StepBatch(ScheduledBatch):
         Only lengths, positions and blocks change."""
         ends, blocks = self.seq_lens + 1, tables.blocks.take(self.slots, axis=0)
         batch = replace(self, rows=rows, columns=columns, seq_lens=ends, next_positions=ends)
-        same = {name: getattr(self, name) for name in (*SAME, "row_of_token", "is_decode")}
+        same = {name: getattr(self, name) for name in SAME}
         changed = {"positions": self.seq_lens, "block_table": blocks, "sampling_rows": [*rows]}
         vars(batch).update(same, **changed)
         return batch
