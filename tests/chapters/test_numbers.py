@@ -1,7 +1,8 @@
 """Each number in a chapter's prose is measured, counted or asserted, or has a reason."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -22,17 +23,36 @@ def kernels(system: str, preset: str, variant: str) -> int:
     return figures(system)["presets"][preset]["steps"]["decode"][variant]["counts"]["kernels"]
 
 
+def served(variant: str, gpu: str = "nvidia-h200") -> float:
+    """Returns chapter 05's requests served per second, for Llama-3-70B's shape."""
+    serving = figures("offload_serving", gpu)["presets"]["llama_3_70b_rank"]["steps"]["serving"]
+    return serving[variant]["requests_per_s"]
+
+
 def gain_of_serving(gpu: str = "nvidia-h200") -> float:
     """Returns by how many percent the copy kernel raises the requests served per second, for
     Llama-3-70B's shape."""
-    serving = figures("offload_serving", gpu)["presets"]["llama_3_70b_rank"]["steps"]["serving"]
-    return 100 * (serving["after"]["requests_per_s"] / serving["before"]["requests_per_s"] - 1)
+    return 100 * (served("after", gpu) / served("before", gpu) - 1)
 
 
-def loop(variant: str) -> float:
-    """Returns the microseconds of one of many small steps of chapter 07 in a row."""
-    small = figures("host_bound")["presets"]["small"]["steps"]["decode"]
-    return small[variant]["loop_us"]
+def host_bound(variant: str, preset: str = "serving") -> Mapping[str, Any]:
+    """Returns what an H200 measured of chapter 07's step."""
+    return figures("host_bound")["presets"][preset]["steps"]["decode"][variant]
+
+
+def loop(variant: str, preset: str = "serving") -> float:
+    """Returns the microseconds of one of many steps of chapter 07 in a row."""
+    return host_bound(variant, preset)["loop_us"]
+
+
+def metadata(variant: str) -> float:
+    """Returns the microseconds of the metadata of chapter 07's large step."""
+    return host_bound(variant)["metadata_us"]["4"]
+
+
+def in_kernels(variant: str) -> float:
+    """Returns the microseconds in which the GPU computes in chapter 07's large step."""
+    return host_bound(variant)["device_us"] * (1 - host_bound(variant)["idle_share"])
 
 
 def weights_of_a_rank() -> float:
@@ -81,7 +101,11 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("05", "8.6"): lambda: weights_of_a_rank() / 1e9,
     ("05", "786"): lambda: calibration()["tensor_flops"] / 1e6,
     ("05", "605"): lambda: 4096 * 8192 / LINK(),
-    ("07", "7.5"): lambda: loop("before") / loop("after"),
+    ("07", "7.5"): lambda: loop("before", "small") / loop("after", "small"),
+    ("07", "1,632"): lambda: metadata("before") - metadata("after"),
+    ("07", "3,369"): lambda: loop("before") - loop("after"),
+    ("07", "355"): lambda: in_kernels("before"),
+    ("07", "24"): lambda: 100 * (1 - loop("fused") / loop("before")),
 }
 """The value of each (chapter, number) that no cell shows, computed from stored figures."""
 REASONS = {
