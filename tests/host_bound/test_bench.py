@@ -8,8 +8,9 @@ import os
 import pytest
 
 from debubble.assets import ASSETS
+from solutions.engine.pictures.dashboard import TABLES, TOKENS
 from solutions.host_bound.measure import engine_steps, host_steps
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import test_the_table_stays_within_a_terminal, timed_alone  # noqa: F401
 
 MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "host_bound.json"
 
@@ -20,7 +21,11 @@ def run(accelerator, tmp_path_factory):
     a relative path."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     here = os.path.relpath(engine_steps.ROOT)
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        timed_alone(accelerator, TOKENS | TABLES),
+    ):
         patch.setattr(host_steps, "STEPS_IN_A_ROW", 3)
         patch.setattr(engine_steps, "STEPS", 2)
         host_steps.main(["--quick", "--output", str(folder), "--against", here])

@@ -192,7 +192,11 @@ class Catalogue:
         return [kata for kata in self.katas if kata.system == system]
 
     def of_test_file(self, path: Path) -> Kata | None:
-        return next((kata for kata in self.katas if kata.test_path == path), None)
+        return self._of_test_files.get(path)
+
+    @cached_property
+    def _of_test_files(self) -> dict[Path, Kata]:
+        return {kata.test_path: kata for kata in self.katas}
 
     def _kata(self, entry: dict[str, Any]) -> Kata:
         solution, before = _targets(entry["solution"]), _targets(entry["before"])
