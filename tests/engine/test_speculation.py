@@ -103,6 +103,7 @@ def test_so_they_are_with_any_number_of_drafts_and_prompts_in_graphs(setting, wi
     expect_the_same(setting.engine(ALL, config), setting, without)
 
 
+@pytest.mark.deep(2)
 @pytest.mark.parametrize("optimizations", [NONE, ALL], ids=str)
 @pytest.mark.parametrize("sizes", [(), (2,)], ids=["none", "for two requests"])
 def test_so_they_are_where_decodes_have_no_graph(setting, without, optimizations, sizes):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.axe import violations
-from tests.browser.chromium import chromium, need
+from tests.browser.chromium import need
 
 from .test_site import files_of
 
@@ -51,16 +51,11 @@ def chapter(tmp_path_factory):
     return folder / f"{CHAPTER.stem}.html"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
-
-
 def test_a_chapter_is_not_large(chapter):
     assert sent(chapter, chapter.parent) <= MOST_BYTES
 
 
+@pytest.mark.deep(2)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_nothing_is_wrong_in_a_chapter(browser, chapter, scheme):
     assert defects(browser, chapter, scheme) == []

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from tests.browser.chromium import chromium, need
+from tests.browser.chromium import need
 
 from .chapter import code, made_up_chapter, text
 
@@ -87,12 +87,6 @@ def folded(cell: NotebookNode, begins: bool = False) -> NotebookNode:
     if begins:
         cell.metadata["jp-MarkdownHeadingCollapsed"] = True
     return cell
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

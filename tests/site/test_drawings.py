@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.chromium import chromium, need
-
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 ROOT = Path(__file__).parents[2]
@@ -51,20 +49,14 @@ DRAWINGS = {
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def draw(browser):
     """Returns draw(name, settings): the width, height, words, marks and elements of a drawing."""
-    need("playwright")
     from scripts.site.files import live_parts
 
     page = browser.new_page()
     page.add_script_tag(content=live_parts())
-    return lambda name, settings: page.evaluate(DRAWN, [name, settings])
+    yield lambda name, settings: page.evaluate(DRAWN, [name, settings])
+    page.close()
 
 
 DRAWN = """([name, settings]) => {

@@ -11,7 +11,7 @@ import pytest
 from debubble.timeline import TraceFileError
 from debubble.traces.reading import read_trace
 from debubble.traces.summary import NOTES, summarize
-from tests.browser.chromium import chromium, need
+from tests.browser.chromium import need
 from tests.traces.handmade import Handmade
 from tests.traces.test_findings import gap, slow_launches, steps
 from tests.traces.test_mutated import mutated, whole
@@ -112,13 +112,6 @@ ANALYZE = """async (text) => {
     return { refused: error.message, expected: error instanceof Damaged };
   }
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    need("nbconvert", "playwright")
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.chromium import chromium, need
+from tests.browser.chromium import need
 
 from .hostile import addresses
 from .test_site import files_of
@@ -32,12 +32,6 @@ def site(tmp_path_factory):
     write_static(folder)
     write_all([front.page(ROOT, [])], folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import random
 
 import pytest
 
-from tests.browser.chromium import chromium, need
-
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 BATCHES = 12
@@ -17,15 +15,14 @@ WITHIN_US = 0.1
 
 
 @pytest.fixture(scope="module")
-def clock():
+def clock(browser):
     """Returns clock(text), which runs a program by the page's clock."""
-    need("playwright")
     from debubble.views.race.facts import with_facts
 
-    with chromium() as browser:
-        page = browser.new_page()
-        page.add_script_tag(content=f"{with_facts('simulate.js')}\nwindow.simulate = simulate;")
-        yield lambda text: page.evaluate(ROWS, text)
+    page = browser.new_page()
+    page.add_script_tag(content=f"{with_facts('simulate.js')}\nwindow.simulate = simulate;")
+    yield lambda text: page.evaluate(ROWS, text)
+    page.close()
 
 
 ROWS = """(text) => {

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.browser.chromium import chromium, need
+from tests.browser.chromium import need
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -59,12 +59,6 @@ def server(site):
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *args):
         pass
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
