@@ -75,18 +75,34 @@ def recompute_ms() -> float:
     return 2 * weights_of_a_rank() * tokens / calibration()["tensor_flops"] / 1e3
 
 
+def operator_us() -> float:
+    """Returns the microseconds of the host for an operator of PyTorch that launches one kernel."""
+    return calibration()["op_us"] + calibration()["launch_us"]
+
+
+def python_of_a_layer() -> float:
+    """Returns the microseconds of the host for each of chapter 04's 32 layers, without launches and
+    copies, in the step that is cut in pieces and has the new mask."""
+    step = figures("flex_graph")["presets"]["llama_3_8b"]["steps"]["decode"]["piecewise_built"]
+    costs = calibration()
+    of_layers = 32 * (4 * costs["triton_launch_us"] + costs["copy_call_us"])
+    return (step["host_us"] - 33 * costs["graph_launch_us"] - of_layers) / 32
+
+
 LINK = lambda: calibration()["h2d_bandwidth"]
 FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("00", "55"): lambda: LINK() / 1e3,
     ("00", "8.8"): lambda: calibration()["launch_us"],
-    ("00", "11.5"): lambda: calibration()["op_us"] + calibration()["launch_us"],
+    ("00", "11.5"): operator_us,
     ("00", "24.6"): host_of_a_kernel,
     ("00", "27"): lambda: calibration()["triton_launch_us"],
     ("01", "24.6"): host_of_a_kernel,
     ("02", "8192"): lambda: config("sync_free", "serving", "hidden_size"),
     ("02", "128,256"): lambda: config("sync_free", "serving", "vocab_size"),
     ("02", "256"): lambda: config("sync_free", "serving", "num_requests"),
-    ("04", "440"): lambda: 50 * calibration()["launch_us"],
+    ("04", "11.5"): operator_us,
+    ("04", "575"): lambda: 50 * operator_us(),
+    ("04", "280"): python_of_a_layer,
     ("04", "1,280"): lambda: 80 * 16,
     ("04", "79"): lambda: 80 - 1,
     ("04", "102"): lambda: 4 * 256 * 100_000 / 1e6,
