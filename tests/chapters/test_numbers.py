@@ -117,6 +117,8 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("05", "8.6"): lambda: weights_of_a_rank() / 1e9,
     ("05", "786"): lambda: calibration()["tensor_flops"] / 1e6,
     ("05", "605"): lambda: 4096 * 8192 / LINK(),
+    ("06", "14.5"): lambda: served("before"),
+    ("06", "32.3"): lambda: served("after"),
     ("07", "7.5"): lambda: loop("before", "small") / loop("after", "small"),
     ("07", "1,632"): lambda: metadata("before") - metadata("after"),
     ("07", "3,369"): lambda: loop("before") - loop("after"),
