@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 300_000
 MOST_MS = 500
-"""What an address may take on a busy machine: one that freezes the page takes seconds."""
+"""The time that an address may take on a busy machine. One that freezes the page takes seconds."""
 HOSTILE = 1_000
 
 
