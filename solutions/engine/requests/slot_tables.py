@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solutions.flex_graph import Limits
+from solutions.flex_graph import Limits, ScheduledBatch
 
 from ..sampling.wishes import WIDTH, numbers_of
 from .request import Request
-
-if TYPE_CHECKING:
-    from .step_batch import StepBatch
 
 
 class SlotTables:
@@ -31,7 +27,7 @@ class SlotTables:
         samples those after them."""
         self.has_extras = np.zeros(limits.max_num_seqs, bool)
         """[max_num_seqs]: True for each request with extras."""
-        self.last: StepBatch | None = None
+        self.last: ScheduledBatch | None = None
         """The last step, if it had decodes alone, whose arrays the next step may use. None once a
         request begins."""
 

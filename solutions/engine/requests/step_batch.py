@@ -79,9 +79,10 @@ class StepBatch(ScheduledBatch):
         """Returns the batch of a step, sorted so that decodes come first. `tables` has the rows of
         its requests."""
         columns = tuple(zip(*rows, strict=True))
-        if tables.last and tables.last._goes_on(*columns):
-            tables.last = tables.last._one_later(rows, columns, tables)
-            return tables.last
+        last = tables.last
+        if isinstance(last, cls) and last._goes_on(*columns):
+            tables.last = last = last._one_later(rows, columns, tables)
+            return last
         starts, ends = (np.array(column, np.int32) for column in columns[1:3])
         samples = np.array(columns[3], bool)
         is_decode = (ends - starts == 1) & (starts > 0)
