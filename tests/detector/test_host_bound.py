@@ -39,7 +39,16 @@ def programs(module) -> list[str]:
 
 
 def findings(module, name, folder) -> list[dict]:
-    """Runs one program as a script, and returns its findings of the kinds of `--also`."""
+    """Runs one program as a script, and returns its findings of the kinds of `--also`. The time of
+    its Python is this machine's, which may be busy: what counts is found in two runs."""
+    found = run_once(module, name, folder)
+    if any(one["kind"] == "python" for one in found):
+        again = [one["line"] for one in run_once(module, name, folder) if one["kind"] == "python"]
+        found = [one for one in found if one["kind"] != "python" or one["line"] in again]
+    return found
+
+
+def run_once(module, name, folder) -> list[dict]:
     script, found = folder / "program.py", folder / "found.json"
     script.write_text(f'{inspect.getsource(module)}\n\n{name}("cuda")\n')
     options = ["--as-cuda", "--device", "sim", "--also", "compile,alloc,host", "--json", str(found)]
