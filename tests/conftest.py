@@ -11,7 +11,7 @@ from hypothesis import settings
 
 import debubble
 
-from .deep import are_asked_for_by_id, slice_of
+from .deep import all_run, slice_of
 from .gpu_memory import much_memory
 
 # A property's first example includes the time of compilation and imports.
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not (config.getoption("deep") or are_asked_for_by_id(config.args)):
+    if not all_run(config):
         items[:], left_out = slice_of(items)
         config.hook.pytest_deselected(items=left_out)
 

@@ -17,18 +17,17 @@ A test that is requested by its id always runs, so a failure can be run again by
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 import pytest
 
 MARKER = "deep"
 
 
-def are_asked_for_by_id(arguments: Iterable[str]) -> bool:
-    """Returns True if pytest's command line names single tests, such as
+def all_run(config: pytest.Config) -> bool:
+    """Returns True in a deep run, and if pytest's command line names single tests, such as
     `tests/test_a.py::test_all[3]`. They all run: pytest collects no others, so a test's number
     among its parametrisations is unknown."""
-    return any("::" in argument for argument in arguments)
+    return config.getoption("deep") or any("::" in argument for argument in config.args)
 
 
 def slice_of(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

@@ -21,7 +21,7 @@ from solutions.sync_free.model.config import StepConfig
 from solutions.sync_free.model.model import ConvModel
 from solutions.sync_free.model.workload import Workload
 from solutions.sync_free.step import DecodeStep
-from tests.terminal import timed_alone
+from tests.scheduling import schedule_only
 from tests.warm_steps import SIZES, expecting_nothing_new
 
 pytestmark = pytest.mark.sim
@@ -79,7 +79,7 @@ SYSTEMS = (image_steps, decode_steps, prefill_steps, flex_steps, server_steps, b
 @pytest.mark.parametrize("make", SYSTEMS, ids=lambda make: make.__name__)
 def test_a_warm_step_compiles_and_allocates_nothing(accelerator, pytestconfig, make):
     caching.DEVICE.begin(int)
-    with timed_alone(accelerator, READ):
+    with schedule_only(accelerator, READ):
         step, random = make(accelerator.device), np.random.default_rng(0)
         for size in 2 * SIZES:
             step(size)

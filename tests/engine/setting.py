@@ -22,7 +22,7 @@ from solutions.engine import (
 from solutions.engine.memory.prefix_cache import Prefix
 from solutions.engine.model.config import ModelConfig
 from solutions.engine.requests.workload import Asked, Prompt, make_prompt
-from tests.terminal import timed_alone
+from tests.scheduling import schedule_only
 
 ALL, NONE = Optimizations(), Optimizations.none()
 WITHOUT = {name: Optimizations(**{name: False}) for name in NAMES}
@@ -70,7 +70,7 @@ class Setting:
         """Returns an engine with this model's weights. `config` may have other limits than the
         model's own config. On sim the kernels of its warm-up are not computed, because nothing
         reads their results."""
-        with timed_alone(debubble.accelerator()):
+        with schedule_only(debubble.accelerator()):
             return Engine(config or self.config, optimizations, model=self.model)
 
     def prompt(self, num_tokens: int, seed: int = 0, images: Sequence = ()) -> Prompt:

@@ -15,7 +15,8 @@ from solutions.engine.measure.presets import PrefixPreset, ServingPreset
 from solutions.engine.measure.variants import VARIANTS
 from solutions.engine.pictures.dashboard import TABLES, TOKENS
 from solutions.measure.benchmark import idle_in_a_row
-from tests.terminal import test_the_table_stays_within_a_terminal, timed_alone  # noqa: F401
+from tests.scheduling import schedule_only
+from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
 
 COMPARED = ("none", "all")
 IN_A_ROW = {"decode": 2, "prefill": 1}
@@ -74,7 +75,7 @@ def run(accelerator, tmp_path_factory):
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(printed),
-        timed_alone(accelerator, TOKENS | TABLES),
+        schedule_only(accelerator, TOKENS | TABLES),
     ):
         patch.setattr(of_bench, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
         patch.setattr(step_costs, "STEPS_IN_A_ROW", dict.fromkeys((True, False), IN_A_ROW))

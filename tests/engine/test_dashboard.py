@@ -13,7 +13,7 @@ from solutions.engine.measure import recordings as recording
 from solutions.engine.measure.moment import Moment, Setting, arriving_prompt
 from solutions.engine.pictures import dashboard, recorded
 from solutions.engine.requests.new_request import new_request
-from tests.terminal import timed_alone
+from tests.scheduling import schedule_only
 
 SMALL = Setting(batch=2, layers=4)
 
@@ -67,7 +67,7 @@ def test_whatever_the_sliders_say_the_request_that_arrives_can_be_served():
 def test_each_time_the_prefix_is_loaded_and_the_others_decode(accelerator, model):
     moment = Moment(SMALL, Optimizations(), model)
     for _ in range(2):
-        with timed_alone(accelerator, dashboard.TOKENS | dashboard.TABLES):
+        with schedule_only(accelerator, dashboard.TOKENS | dashboard.TABLES):
             moment.prepare()
             (decoding,) = moment.engine.requests
             before = len(decoding.generated)
@@ -119,7 +119,7 @@ def test_the_source_says_whether_times_are_modelled(accelerator, runs):
 
 
 def test_a_recording_is_kept_for_each_choice_and_found_again(accelerator, narrow_llama, recordings):
-    with timed_alone(accelerator, dashboard.TOKENS | dashboard.TABLES):
+    with schedule_only(accelerator, dashboard.TOKENS | dashboard.TABLES):
         kept = dict(recording.record_all(accelerator, Model(narrow_llama, accelerator.device)))
     for name, timeline in kept.items():
         timeline.save(recordings / f"engine_{name}.json")

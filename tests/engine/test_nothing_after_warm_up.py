@@ -11,7 +11,7 @@ from debubble.sim.memory import caching
 from solutions.engine import SamplingParams
 from solutions.engine.pictures.dashboard import TABLES, TOKENS
 from solutions.engine.requests.workload import Asked, make_prompt
-from tests.terminal import timed_alone
+from tests.scheduling import schedule_only
 from tests.warm_steps import SIZES, expecting_nothing_new
 
 from .setting import Setting, add, small
@@ -48,7 +48,7 @@ def served(accelerator):
 
 def test_a_warm_engine_compiles_and_allocates_nothing(accelerator, served, pytestconfig):
     caching.DEVICE.begin(int)
-    with timed_alone(accelerator, TOKENS | TABLES):
+    with schedule_only(accelerator, TOKENS | TABLES):
         for length in SIZES:
             served(1, [length] * 4)
         served(WARM_UP)

@@ -15,7 +15,8 @@ from solutions.flex_graph.measure.decode_step import STEPS_IN_A_ROW, FlexWorkloa
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
 from solutions.measure import benchmark
-from tests.terminal import test_the_table_stays_within_a_terminal, timed_alone  # noqa: F401
+from tests.scheduling import schedule_only
+from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
 
 LAYERS = 2
 
@@ -29,7 +30,7 @@ def run(accelerator, tmp_path_factory):
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(printed),
-        timed_alone(accelerator, TABLES),
+        schedule_only(accelerator, TABLES),
     ):
         for preset in ("narrow", "small"):
             patch.setattr(FlexWorkload, preset, lambda: workload)

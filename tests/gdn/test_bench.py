@@ -13,7 +13,8 @@ from solutions.gdn.measure import forward_calls, forward_comparison
 from solutions.gdn.measure.prefill_step import GDNWorkload
 from solutions.gdn.step import MOST_TOKENS, VARIANTS
 from solutions.measure import benchmark
-from tests.terminal import test_the_table_stays_within_a_terminal, timed_alone  # noqa: F401
+from tests.scheduling import schedule_only
+from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
 
 LAYERS = 2
 
@@ -26,7 +27,7 @@ def run(accelerator, tmp_path_factory):
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(printed),
-        timed_alone(accelerator),
+        schedule_only(accelerator),
     ):
         patch.setattr(GDNWorkload, "small", lambda: shallow)
         patch.setattr(forward_calls, "HEADS", 4)

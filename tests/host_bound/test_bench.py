@@ -10,7 +10,8 @@ import pytest
 from debubble.assets import ASSETS
 from solutions.engine.pictures.dashboard import TABLES, TOKENS
 from solutions.host_bound.measure import engine_steps, host_steps
-from tests.terminal import test_the_table_stays_within_a_terminal, timed_alone  # noqa: F401
+from tests.scheduling import schedule_only
+from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
 
 MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "host_bound.json"
 
@@ -24,7 +25,7 @@ def run(accelerator, tmp_path_factory):
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(printed),
-        timed_alone(accelerator, TOKENS | TABLES),
+        schedule_only(accelerator, TOKENS | TABLES),
     ):
         patch.setattr(host_steps, "STEPS_IN_A_ROW", 3)
         patch.setattr(engine_steps, "STEPS", 2)

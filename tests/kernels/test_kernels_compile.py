@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deep import are_asked_for_by_id
+from tests.deep import all_run
 
 from .architectures import FULLY_COMPILED, SHARED_MEMORY, check_memory
 from .launches import LAUNCHES, VARIES
@@ -110,10 +110,6 @@ def jobs(
     return sorted(chosen, key=lambda job: "slow_to_compile" not in str(job))
 
 
-def is_deep(config: pytest.Config) -> bool:
-    return config.getoption("deep") or are_asked_for_by_id(config.args)
-
-
 @pytest.fixture(scope="module")
 def compiled(request, tmp_path_factory) -> dict:
     """Compiles the launches for the architectures of the tests that run, and returns {(kernel,
@@ -128,7 +124,7 @@ def compiled(request, tmp_path_factory) -> dict:
     folder = tmp_path_factory.mktemp("kernels")
     asked, answered = folder / "jobs.json", folder / "results.jsonl"
     here = {(call.params.get("kernel"), call.params.get("launch")) for call in run}
-    asked.write_text(json.dumps(jobs(wanted, SLOW - here, is_deep(request.config))))
+    asked.write_text(json.dumps(jobs(wanted, SLOW - here, all_run(request.config))))
     run_compiling("-m", "tests.kernels.compiling", str(asked), str(answered))
     records = map(json.loads, answered.read_text().splitlines())
     return {tuple(launch): facts for *launch, facts in records}
@@ -161,7 +157,7 @@ def test_it_becomes_machine_code(compiled, pytestconfig, kernel, architecture):
     facts.pop(TOO_WIDE, None)
     made = [name for name, found in facts.items() if "ptx" in found]
     assert made
-    if architecture == FULLY_COMPILED and is_deep(pytestconfig):
+    if architecture == FULLY_COMPILED and all_run(pytestconfig):
         assert [*facts] == made
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from solutions.models import from_pretrained
-from tests.deep import are_asked_for_by_id
+from tests.deep import all_run
 
 from .tiny import make, prompt_of
 
@@ -20,9 +20,8 @@ LENGTHS = (37, 21, 9)
 
 def pytest_generate_tests(metafunc):
     if "case" in metafunc.fixturenames:
-        config = metafunc.config
-        every = config.getoption("deep") or are_asked_for_by_id(config.args)
-        cases = [case for order in range(ORDERS if every else 1) for case in cases_of(order)]
+        orders = ORDERS if all_run(metafunc.config) else 1
+        cases = [case for order in range(orders) for case in cases_of(order)]
         cases = list(dict.fromkeys(cases))
         metafunc.parametrize("case", cases, ids=str)
 

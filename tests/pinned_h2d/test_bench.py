@@ -10,7 +10,7 @@ import torch
 
 from solutions.measure import benchmark
 from solutions.pinned_h2d import StepConfig, bench
-from tests.terminal import timed_alone
+from tests.scheduling import schedule_only
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def shallow_model(monkeypatch):
 def test_it_prints_a_table_within_a_terminal_and_saves_a_record(
     accelerator, shallow_model, tmp_path, capsys
 ):
-    with timed_alone(accelerator):
+    with schedule_only(accelerator):
         bench.main(["--quick", "--output", str(tmp_path / "new")])
     how = "sim, modelled on" if accelerator.modelled else "measured on"
     printed = capsys.readouterr().out

@@ -143,17 +143,22 @@ class StepGraphs:
                 metadata |= backend.build(view, self.inputs)
             else:
                 backend.renew(view, self.inputs)
-        rows = slice(view.num_tokens)
-        for graph, place in zip(self.graphs, self.breaks, strict=False):
-            # Attention reads positions and slots, and no ids.
-            parts = (self.inputs.token_ids, self.inputs.positions, self.inputs.slot_mapping)
-            inputs = ModelInputs(*(part[rows] for part in parts))
-            graph.replay()
-            mixed = place.layer.mix(place.unmixed[rows], inputs, metadata[place.name])
-            place.mixed[rows].copy_(mixed)
+        if self.breaks:
+            self._replay_pieces(view.num_tokens, metadata)
         self.graphs[-1].replay()
         of_rows = slice(num_sampling * self.inputs.tokens_of_row)
         return Sampled(self.sampled.logits[of_rows], self.sampled.tokens[of_rows], self.inputs)
+
+    def _replay_pieces(self, num_tokens: int, metadata: dict[str, object]) -> None:
+        """Queues all graphs but the last one, each with the attention that comes after it."""
+        rows = slice(num_tokens)
+        # Attention reads positions and slots, and no ids.
+        parts = (self.inputs.token_ids, self.inputs.positions, self.inputs.slot_mapping)
+        inputs = ModelInputs(*(part[rows] for part in parts))
+        for graph, place in zip(self.graphs, self.breaks, strict=False):
+            graph.replay()
+            mixed = place.layer.mix(place.unmixed[rows], inputs, metadata[place.name])
+            place.mixed[rows].copy_(mixed)
 
     def _metadata(self, kinds: Iterable[LayerKind]) -> dict[str, object]:
         """Returns the metadata of the largest step, for layers of these kinds."""
