@@ -21,9 +21,6 @@ SMALLEST_SHARE = 0.05
 """The part of the steps' time that one cause has to leave the device idle, to be a bubble."""
 SMALLEST_US = 50.0
 """The microseconds of a step that it has to leave the device idle."""
-SHORTEST_PYTHON_US = 1000.0
-"""The shortest stretch of Python that counts where a cost model gives the times: sim runs on the
-same processor, and so shorter stretches may be its own."""
 QUEUED = 1000
 """The launches before a long one whose kernels have not started: then the queue was full."""
 Key = tuple[HostKind, SourceLine | None, str | None, bool, str | None]
@@ -200,8 +197,7 @@ def _parts(timeline: TimelineData) -> Iterator[Part]:
                 break
             shared = min(event.end, bubble.end) - max(event.start, bubble.start)
             rest -= shared
-            of_sim = timeline.modelled and event.duration < SHORTEST_PYTHON_US
-            if event.kind == "python" and not of_sim:
+            if event.kind == "python":
                 kind: HostKind = "python_waits" if "waits" in event.name else "python"
                 yield Part(kind, event.source, event.thread, max(event.start, bubble.start), shared)
         if rest > 0:

@@ -21,7 +21,7 @@ from ..timeline.data import TimelineData
 from ..timeline.event import Hazard
 from .clock.device import SimDevice
 from .clock.graph import SimGraph
-from .clock.own_python import SHORTEST_US, OwnPython, Spent
+from .clock.own_python import SHORTEST_FINDING_US, SHORTEST_US, OwnPython, Spent
 from .clock.streams import SimEvent, SimStream
 from .flex.flex_attention import SimFlexAttention
 from .kernels.address_copies import AddressCopies
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TRIED = 40
 """The calls by which a recording finds what lies between two calls on this machine."""
-TIMES_OF_OWN = 5.0
+TIMES_OF_OWN, TIMES_OF_A_FINDING = 5.0, 40.0
 
 
 @described_by(Accelerator)
@@ -184,7 +184,7 @@ class SimAccelerator:
             gpu = self._device.cost.gpu
             timeline.description = f"sim, modelled on {gpu}, your Python measured"
             with (
-                self._measuring_python(),
+                self._measuring_python(also),
                 self.recording(timeline, most_calls, "modelled", also) as now,
             ):
                 yield now
@@ -206,19 +206,19 @@ class SimAccelerator:
             timeline.unmeasured = sorted(recorder.unmeasured)
 
     @contextmanager
-    def _measuring_python(self) -> Iterator[None]:
+    def _measuring_python(self, also: frozenset[Also]) -> Iterator[None]:
         device = self._device
-        own_python = OwnPython(device.python_worked, shortest_us=self._shortest_python())
+        own_python = OwnPython(device.python_worked, shortest_us=self._shortest_python(also))
         with own_python as device.own_python:
             try:
                 yield
             finally:
                 device.own_python = None
 
-    def _shortest_python(self) -> float:
+    def _shortest_python(self, also: frozenset[Also]) -> float:
         """Returns the microseconds that a program's Python must take to count: several times what
         sim and PyTorch themselves take on this machine from one call's end to the next one's
-        start."""
+        start, and more of them to be a finding."""
         device, gaps, before = self._device, list[Spent](), self._device.now
         tensor = torch.zeros(1, device=torch.device("sim", 0))
         with watching(device), OwnPython(gaps.append, shortest_us=0.0) as device.own_python:
@@ -226,7 +226,10 @@ class SimAccelerator:
                 tensor.add_(1)
             device.own_python = None
         device.now = max(before, device.now)
-        return max(SHORTEST_US, TIMES_OF_OWN * median(gap.python_us for gap in gaps))
+        finding = "host" in also
+        least = SHORTEST_FINDING_US if finding else SHORTEST_US
+        times = TIMES_OF_A_FINDING if finding else TIMES_OF_OWN
+        return max(least, times * median(gap.python_us for gap in gaps))
 
     @contextmanager
     def proving_races(self) -> Iterator[list[Hazard]]:

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import sys
+import time
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import debubble
 from debubble.cli import app
 from debubble.detector.host_bound import find_host_bound
+from debubble.sim.clock import own_python
 from debubble.sim.memory import caching
 
 from .host_bound import clean, planted
@@ -39,16 +41,7 @@ def programs(module) -> list[str]:
 
 
 def findings(module, name, folder) -> list[dict]:
-    """Runs one program as a script, and returns its findings of the kinds of `--also`. The time of
-    its Python is this machine's, which may be busy: what counts is found in two runs."""
-    found = run_once(module, name, folder)
-    if any(one["kind"] == "python" for one in found):
-        again = [one["line"] for one in run_once(module, name, folder) if one["kind"] == "python"]
-        found = [one for one in found if one["kind"] != "python" or one["line"] in again]
-    return found
-
-
-def run_once(module, name, folder) -> list[dict]:
+    """Runs one program as a script, and returns its findings of the kinds of `--also`."""
     script, found = folder / "program.py", folder / "found.json"
     script.write_text(f'{inspect.getsource(module)}\n\n{name}("cuda")\n')
     options = ["--as-cuda", "--device", "sim", "--also", "compile,alloc,host", "--json", str(found)]
@@ -90,6 +83,19 @@ def test_a_planted_program_is_named_with_its_line_and_key(name, tmp_path):
 @pytest.mark.parametrize("name", programs(clean))
 def test_a_program_without_any_is_left_alone(name, tmp_path):
     assert findings(clean, name, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(clean, "pinned_memory_is_reused"), (planted, "metadata_is_built_by_a_python_loop")],
+)
+def test_a_slow_machine_gets_the_same_findings(module, name, tmp_path, monkeypatch):
+    here = findings(module, name, tmp_path)
+    slow = [*own_python.OwnPython.__init__.__defaults__]
+    slow[:2] = [lambda: 6 * time.thread_time_ns(), lambda: 6 * time.perf_counter_ns()]
+    monkeypatch.setattr(own_python.OwnPython.__init__, "__defaults__", tuple(slow))
+    there = findings(module, name, tmp_path)
+    assert {one["line"] for one in there} == {one["line"] for one in here}
 
 
 def test_there_are_twenty_of_each():

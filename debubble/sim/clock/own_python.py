@@ -17,6 +17,9 @@ SHORTEST_US = 100.0
 running models."""
 SHORTEST_WAIT_US = 1000.0
 """Shorter waits may be those of a thread that had no processor for a moment."""
+SHORTEST_FINDING_US = 1000.0
+"""Shorter times are no cause of a bubble: sim runs on the same processor, and outside of its calls
+some of its work remains, such as returning memory to the system."""
 SAMPLE_SECONDS = 0.005
 
 

@@ -9,7 +9,9 @@ import threading
 import weakref
 from bisect import bisect_right, insort
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import torch
 
@@ -135,8 +137,9 @@ def unregister(address: int) -> None:
     _registered.discard(address)
 
 
-def install() -> None:
-    """Makes PyTorch's `pin_memory()`, `is_pinned()` and `pin_memory=True` work for sim.
+def install(aside: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Makes PyTorch's `pin_memory()`, `is_pinned()` and `pin_memory=True` work for sim. `aside`
+    returns a function whose time is sim's own.
 
     PyTorch gets pinned memory from a C++ allocator, which a backend written in Python can't
     offer. So the factories that take `pin_memory=` are wrapped. A function mode would be tidier,
@@ -149,32 +152,33 @@ def install() -> None:
         torch.empty(0)  # Now PyTorch caches which functions use the default device.
     _library = torch.library.Library("aten", "IMPL")
     _library.impl("is_pinned", lambda tensor, device=None: is_pinned(tensor), "CPU")
-    _library.impl("_pin_memory", lambda tensor, device=None: pinned_copy(tensor), "CPU")
+    copy = aside(pinned_copy)
+    _library.impl("_pin_memory", lambda tensor, device=None: copy(tensor), "CPU")
     for owner, names in _FACTORIES.items():
         for name in names:
             factory = getattr(owner, name)
-            setattr(owner, name, _with_pinning(factory))
+            setattr(owner, name, _with_pinning(factory, copy))
             if (operator := find_builtin(factory)) is not None:
                 # PyTorch's scripts, such as its forward derivatives, know a factory by identity.
                 register_builtin(getattr(owner, name), operator)
 
 
-def _with_pinning(factory):
+def _with_pinning(factory, copy):
     @functools.wraps(factory)
     def make(*args, **kwargs):
         if not kwargs.pop("pin_memory", False):
             return factory(*args, **kwargs)
         if factory.__name__ in ("tensor", "new_tensor"):
-            return _from_pinned(factory, *args, **kwargs)
+            return _from_pinned(factory, copy, *args, **kwargs)
         tensor = factory(*args, **kwargs)
         if tensor.device.type != "cpu":
             raise RuntimeError(f"only dense CPU tensors can be pinned, not one on {tensor.device}")
-        return _pinned_like(tensor)
+        return copy(tensor.detach()).requires_grad_(tensor.requires_grad)
 
     return make
 
 
-def _from_pinned(factory, *args, device=None, requires_grad=False, **kwargs):
+def _from_pinned(factory, copy, *args, device=None, requires_grad=False, **kwargs):
     """Makes a tensor from Python values for `torch.tensor` or `new_tensor` with `pin_memory=True`:
     first in pinned memory, then on its device. Raises RuntimeError if the values are a tensor."""
     of = args[0] if factory.__name__ == "new_tensor" else None
@@ -185,12 +189,8 @@ def _from_pinned(factory, *args, device=None, requires_grad=False, **kwargs):
         )
     place = device if device is not None else of.device if of is not None else None
     place = torch.get_default_device() if place is None else place
-    pinned = pinned_copy(factory(*args, device="cpu", **kwargs))
+    pinned = copy(factory(*args, device="cpu", **kwargs))
     return pinned.to(place).requires_grad_(requires_grad)
-
-
-def _pinned_like(tensor: torch.Tensor) -> torch.Tensor:
-    return pinned_copy(tensor.detach()).requires_grad_(tensor.requires_grad)
 
 
 def _dense_stride(tensor: torch.Tensor) -> tuple[int, ...]:

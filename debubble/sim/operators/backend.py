@@ -44,7 +44,7 @@ def register(device: SimDevice) -> Dispatcher:
     dispatcher = Dispatcher(device)
     tensor.connect(torch.device("sim", 0), dispatcher)
     factories.install(dispatcher)
-    pinning.install()
+    pinning.install(dispatcher.aside)
     generator.install()
     handles.install(device)
     loading.install(device)
