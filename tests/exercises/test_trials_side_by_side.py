@@ -1,10 +1,14 @@
 """Katas of several systems run in several processes, with the same results as in one."""
 
+from functools import partial
+
 import pytest
 
 from debubble.accelerator import current
 from debubble.exercises.proof import trials_apart, trials_side_by_side
 from debubble.exercises.proof.check import check
+from debubble.exercises.running.processes.interpreter import Interpreter
+from debubble.exercises.running.under_test import Implementation
 
 from .workbook import ATTEMPTS, BEFORE, ENTRY, SOLUTION, TEST
 
@@ -81,6 +85,18 @@ def test_ctrl_c_ends_what_still_runs(two_systems, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         check(two_systems.catalogue, "sim", interrupt)
+
+
+@pytest.mark.deep
+def test_trials_end_once_whoever_waits_for_them_was_killed(two_systems, tmp_path):
+    two_systems.edit("solutions/tiny/add_up.py", "return sum", "import time; time.sleep(1); sum")
+    (kata, _) = two_systems.catalogue.katas
+    path = two_systems.root / "solutions/tiny/add_up.py"
+    slow = [Implementation(kata, "solution", path)] * 100
+    task = partial(trials_apart._answer, slow, "sim", tmp_path / "notes.txt", 100.0)
+    interpreter = Interpreter(task)
+    interpreter.connection.close()
+    assert interpreter.process.wait(60) == 1
 
 
 @pytest.mark.deep

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from contextlib import closing
 from functools import partial
@@ -52,10 +53,11 @@ def _answer(
     longest_test: float,
     connection: Connection,
 ) -> None:
-    """Runs the trials in the other process, and sends them, or the CannotRun that they raised."""
+    """Runs the trials in the other process, and sends them, or the CannotRun that they raised. Ends
+    the process once nobody waits for them: whoever started it was killed."""
     watchdog = Watchdog(notes, longest_test)
-    nobody_looks_on = lambda trial: None
+    ends_if_alone = lambda trial: os._exit(1) if connection.poll() else None
     try:
-        connection.send(run_trials(implementations, device, nobody_looks_on, watchdog))
+        connection.send(run_trials(implementations, device, ends_if_alone, watchdog))
     except CannotRun as error:
         connection.send(error)
