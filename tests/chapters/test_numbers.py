@@ -45,11 +45,6 @@ def loop(variant: str, preset: str = "serving") -> float:
     return host_bound(variant, preset)["loop_us"]
 
 
-def metadata(variant: str) -> float:
-    """Returns the microseconds of the metadata of chapter 07's large step."""
-    return host_bound(variant)["metadata_us"]["4"]
-
-
 def in_kernels(variant: str) -> float:
     """Returns the microseconds in which the GPU computes in chapter 07's large step."""
     return host_bound(variant)["device_us"] * (1 - host_bound(variant)["idle_share"])
@@ -120,8 +115,6 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("06", "14.5"): lambda: served("before"),
     ("06", "32.3"): lambda: served("after"),
     ("07", "7.5"): lambda: loop("before", "small") / loop("after", "small"),
-    ("07", "1,632"): lambda: metadata("before") - metadata("after"),
-    ("07", "3,369"): lambda: loop("before") - loop("after"),
     ("07", "355"): lambda: in_kernels("before"),
     ("07", "24"): lambda: 100 * (1 - loop("fused") / loop("before")),
 }
