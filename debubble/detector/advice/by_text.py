@@ -26,50 +26,42 @@ LATER = "copy into pinned memory with non_blocking=True, record an event, and re
 BY_THE_TEXT = (
     Remedy(
         "it is read every few steps only: raise that number, or leave it",
-        TO_THE_HOST,
         call=rf"{BRINGS}|__repr__|__str__|__format__",
         form="every n",
     ),
     Remedy(
         "torch.maximum(a, b), or x.max(): Python's own max, min and sorted read each comparison",
-        TO_THE_HOST,
         call=r"__bool__",
         reads=r"(?<![.\w])(max|min|sorted)\(",
     ),
     Remedy(
         "torch.maximum(a, b), or x.max(): Python's own max, min and sorted read each comparison",
-        TO_THE_HOST,
         call=r"__(lt|gt|le|ge)__",
     ),
     Remedy(
         MEANT + "a test has to read what it checks",
-        TO_THE_HOST,
         reads=r"^assert\b",
         form="in a test",
     ),
     Remedy(
         "torch._assert_async(condition) checks on the device; or check outside of the steps",
-        TO_THE_HOST,
         call=NUMBERS,
         form="assert",
     ),
     Remedy(
         "run a fixed number of iterations with finished rows masked, or read the condition of the "
         "iteration before, from a pinned copy and after an event",
-        TO_THE_HOST,
         call=NUMBERS,
         form="while",
     ),
     Remedy(
         "torch.where(condition, a, b)",
-        TO_THE_HOST,
         call=r"__bool__",
         form="conditional",
     ),
     Remedy(
         "keep the flag on the device (torch.where(finite, x, 0)), and read it some steps later, "
         "from a pinned copy and after an event",
-        TO_THE_HOST,
         call=NUMBERS,
         form="if",
         reads=r"isnan|isinf|isfinite|nan|finite",
@@ -77,14 +69,12 @@ BY_THE_TEXT = (
     Remedy(
         "keep a flag of what is finished on the device, and read the flag of the step before, from "
         "a pinned copy and after an event; drop the extra step",
-        TO_THE_HOST,
         call=NUMBERS,
         form="if",
         reads=r"\beos|eos_|\bstop|finished|\bdone\b|end_id|eot",
     ),
     Remedy(
         "keep the flag as a Python attribute as well, and test that: it changes once",
-        TO_THE_HOST,
         call=NUMBERS,
         form="if",
         reads=r"\bself\.\w*(init|ready|started|first|built|calibrated)\w*\b(?!\()",
@@ -93,14 +83,12 @@ BY_THE_TEXT = (
         "torch.where(condition, a, b) or a mask on the device; if the host made the values, "
         "compare them there; to stop, read the condition of the step before, from a pinned copy "
         "and after an event",
-        TO_THE_HOST,
         call=NUMBERS,
         form="if",
     ),
     Remedy(
         "leave out bool(), `not`, `and` and `or`, which read the value: torch.logical_not, & and | "
         "stay on the device",
-        TO_THE_HOST,
         call=r"__bool__",
     ),
     Remedy(
@@ -122,7 +110,6 @@ BY_THE_TEXT = (
     Remedy(
         "if the host made these numbers, take their {sum} there, before they are uploaded; else "
         "work with a bound that the host knows",
-        TO_THE_HOST,
         call=NUMBERS,
         reads=rf"\b({KNOWN}|\w+_({KNOWN})|\w*(lens|lengths|sizes|counts|ids|positions))"
         r"(\[[^\]]*\])?\.(?P<sum>max|amax|min|amin|sum)\(\)",
@@ -136,14 +123,12 @@ BY_THE_TEXT = (
     ),
     Remedy(
         "add it up on the device: give the meter x.detach(), and read its sum every n steps",
-        TO_THE_HOST,
         call=BRINGS,
         reads=r"\.(update|add)\(",
     ),
     Remedy(
         "keep the table on the device: c.index_put_((i, j), one, accumulate=True), with `one` made "
         "there before the loop",
-        TO_THE_HOST,
         call=r"item|__(int|index)__",
         form="augmented",
         reads=r"^\w+\[.*(\.item\(\)|int\().*\] \+=",
@@ -151,7 +136,6 @@ BY_THE_TEXT = (
     Remedy(
         "add it up on the device (total += x.detach()), and read the sum where it is needed: after "
         "the loop, or every n steps",
-        TO_THE_HOST,
         call=BRINGS,
         form="augmented",
     ),
@@ -165,77 +149,65 @@ BY_THE_TEXT = (
     Remedy(
         "take whole tensors to the host once, before the loop (rows = x.tolist()), and print from "
         "those",
-        TO_THE_HOST,
         call=NUMBERS,
         reads=r"\b(print|format|write)\(.*\w\[\w+\].*,.*\w\[\w+\]",
     ),
     Remedy(
         "log every n steps, and bring all numbers at once: torch.stack([a, b]).tolist()",
-        TO_THE_HOST,
         call=BRINGS,
         reads=rf"({LOGS}).*(\.item\(\).*\.item\(\)|float\(.*float\()",
     ),
     Remedy(
         "log every n steps, or what a pinned copy brought some steps ago",
-        TO_THE_HOST,
         call=rf"{BRINGS}|__repr__|__str__",
         reads=LOGS,
     ),
     Remedy(
         "log every n steps, or what a pinned copy brought some steps ago",
-        TO_THE_HOST,
         call=r"__repr__|__str__|__format__",
     ),
     Remedy(
         "take all of them to the host once, before the loop (for y in labels.tolist()): a list or "
         "a set of Python's needs numbers of the host",
-        TO_THE_HOST,
         call=NUMBERS,
         reads=r"\.(remove|index|count|discard)\(.*(\.item\(|\bint\()",
     ),
     Remedy(
         "x.tolist(), or torch.stack(values).tolist(), waits once instead of once a value; or know "
         "the numbers on the host",
-        TO_THE_HOST,
         call=r"item|__(int|float|index)__",
         form="comprehension",
     ),
     Remedy(
         "torch's function of that name stays on the device: torch.exp, torch.sqrt; read the result "
         "later",
-        TO_THE_HOST,
         call=r"__(float|int|index)__|item",
         reads=r"\bmath\.\w+\(",
     ),
     Remedy(
         "know the number on the host (a shape, a length that it made): a size, a range and a bound "
         "have to be Python numbers",
-        TO_THE_HOST,
         call=r"__index__|__int__|item|tolist",
         reads=rf"\b(range|split|view|reshape|expand|{SIZED}|narrow|chunk|islice)\(",
     ),
     Remedy(
         "make the list a tensor on the device, and index that with the tensor: a Python list is "
         "indexed on the host",
-        TO_THE_HOST,
         call=r"__index__",
         reads=r"\w\[",
     ),
     Remedy(
         "count it on the device (correct += (prediction == label).sum()), and read the sum once, "
         "after the loop",
-        TO_THE_HOST,
         reads=r"\b\w*(correct|acc(uracy)?|hits?)\w*\s*[+:]?=[^=]",
     ),
     Remedy(
         "return the tensor (x.detach()), and read it where it is printed, every n steps",
-        TO_THE_HOST,
         call=NUMBERS,
         form="return",
     ),
     Remedy(
         "keep it on the device (x.detach()), add it up there, and read it every n steps",
-        TO_THE_HOST,
         call=rf"{NUMBERS}|cpu|numpy",
         reads=r"\b\w*(loss|metric|norm|entropy|kl|reward|error)\w*\b",
     ),
@@ -254,7 +226,6 @@ BY_THE_TEXT = (
     ),
     Remedy(
         "keep the lengths on the host as well, where packing needs them",
-        TO_THE_HOST,
         call=r"cpu|to\b.*|tolist",
         reads=r"pack_padded_sequence\(|\bpack_sequence\(",
     ),
@@ -268,19 +239,16 @@ BY_THE_TEXT = (
     Remedy(
         "copy all of them into pinned memory with non_blocking=True, and wait once, for an event "
         "after the last copy",
-        TO_THE_HOST,
         call=r"cpu|numpy|to\b.*",
         form="comprehension",
     ),
     Remedy(
         "compute with torch on the device, and bring the result alone; or " + LATER,
-        TO_THE_HOST,
         call=r"cpu|numpy|__array__",
         reads=r"numpy\(\)|\bnp\.",
     ),
     Remedy(
         LATER,
-        TO_THE_HOST,
         call=r"cpu|tolist|numpy|to\b.*|copy_\b.*|__array__",
     ),
 )

@@ -11,7 +11,6 @@ BINCOUNT = r"torchmetrics/utilities/data\.py:\d+: .*bincount"
 INSIDE_PYTORCH = (
     Remedy(
         "value_range=(low, high): normalize=True reads the least and the largest value without it",
-        TO_THE_HOST,
         inside=r"torchvision/utils\.py:\d+: .*(min|max|norm_)",
     ),
     Remedy(
@@ -23,7 +22,6 @@ INSIDE_PYTORCH = (
     Remedy(
         "generate for several prompts at once, or leave it: generate() reads after each token "
         "whether it may stop",
-        TO_THE_HOST,
         through=r"transformers/generation/.*(stopping_criteria|unfinished_sequences)",
     ),
     Remedy(
@@ -39,13 +37,11 @@ INSIDE_PYTORCH = (
     ),
     Remedy(
         "self.log(..., prog_bar=False): what the progress bar shows has to come to the host",
-        TO_THE_HOST,
         through=r"lightning/.*pbar",
     ),
     Remedy(
         "Trainer(log_every_n_steps=n, check_val_every_n_epoch=m), or logger=False: a logger gets "
         "numbers of the host",
-        TO_THE_HOST,
         through=r"lightning/.*\blog_metrics\(",
     ),
     Remedy(
@@ -66,35 +62,29 @@ INSIDE_PYTORCH = (
     Remedy(
         "pass is_causal=True along with a causal mask, or is_causal=False: then PyTorch does not "
         "compare the mask with a causal one",
-        TO_THE_HOST,
         inside=r"nn/modules/transformer\.py:\d+: make_causal",
     ),
     Remedy(
         "nn.TransformerEncoder(..., enable_nested_tensor=False): then the padding mask is not read",
-        TO_THE_HOST,
         inside=r"nn/modules/transformer\.py:\d+: .*nested",
     ),
     Remedy(
         "pass validate_args=False: the checks of the parameters and of the values read the device",
-        TO_THE_HOST,
         inside=r"torch/distributions/(?!.*(_rejection|von_mises|\.all\(\): break))",
     ),
     Remedy(
         "keep the optimizer's step counters on the host (don't move its state), or pass "
         "capturable=True",
-        TO_THE_HOST,
         inside=r"torch/optim/\w+\.py:\d+: .*(_get_value|step|\.item\(\))|"
         r"torch/optim/optimizer\.py:\d+: ",
     ),
     Remedy(
         "use a fused optimizer (torch.optim.AdamW(..., fused=True)), which looks at found_inf on "
         "the device, or bfloat16, which needs no scaler",
-        TO_THE_HOST,
         inside=r"torch/amp/grad_scaler\.py",
     ),
     Remedy(
         "leave out error_if_nonfinite, and look at the norm some steps later",
-        TO_THE_HOST,
         inside=r"nn/utils/clip_grad\.py",
     ),
     Remedy(
@@ -110,7 +100,6 @@ INSIDE_PYTORCH = (
     ),
     Remedy(
         MEANT + "a comparison in a test reads its result",
-        TO_THE_HOST,
         inside=r"torch/testing/",
     ),
     Remedy(
@@ -121,19 +110,16 @@ INSIDE_PYTORCH = (
     ),
     Remedy(
         "pass validate_args=False to the metric: its checks of the inputs read the device",
-        TO_THE_HOST,
         through=r"torchmetrics/.*(_validation\(|_validate)|torchmetrics/utilities/checks\.py",
     ),
     Remedy(
         "thresholds=n: with bins a curve's size is known, and no value is read for each class",
-        TO_THE_HOST,
         inside=r"torchmetrics/functional/classification/(roc|precision_recall|auroc|average_).*"
         r"(\[-1\]|unique|cumsum|\[mask|isnan)",
     ),
     Remedy(
         "compute() rarely, with thresholds=n for a curve: it counts by bincount, which reads the "
         "largest value",
-        TO_THE_HOST,
         inside=BINCOUNT,
         through=r"torchmetrics/.*\bcompute\(",
         of_steps=True,
@@ -141,7 +127,6 @@ INSIDE_PYTORCH = (
     Remedy(
         "keep the predictions and labels on the device, and update() once with all of them: "
         "each update counts by bincount, which reads the largest value",
-        TO_THE_HOST,
         inside=BINCOUNT,
     ),
     Remedy(
@@ -151,23 +136,19 @@ INSIDE_PYTORCH = (
     ),
     Remedy(
         "TrainingArguments(logging_nan_inf_filter=False): the filter reads the loss in each step",
-        TO_THE_HOST,
         inside=r"transformers/trainer\.py:\d+: (.*is(nan|inf)|if \($)",
     ),
     Remedy(
         LEAVE + "the trainer reads the last losses once, when it ends",
-        TO_THE_HOST,
         through=r"transformers/trainer\.py:\d+: .*_finalize_training\(",
     ),
     Remedy(
         "log more rarely: TrainingArguments(logging_steps=n)",
-        TO_THE_HOST,
         inside=r"transformers/trainer\.py:\d+: .*(nested_gather|\.item\(\))",
     ),
     Remedy(
         'generate(..., cache_implementation="static"), with which only the prompt\'s step reads '
         "whether the padding mask masks anything",
-        TO_THE_HOST,
         inside=MASKS,
         through=r"transformers/generation/",
         of_steps=True,
@@ -175,7 +156,6 @@ INSIDE_PYTORCH = (
     Remedy(
         "give the model a mask of 4 dimensions: of a padding mask SDPA's preparation reads whether "
         "it masks anything",
-        TO_THE_HOST,
         inside=MASKS,
     ),
     Remedy(
@@ -187,7 +167,6 @@ INSIDE_PYTORCH = (
     ),
     Remedy(
         "print x.cpu(), which waits once: a printed tensor of the device is read part by part",
-        TO_THE_HOST,
         call=r"__repr__|__str__",
         inside=r"accelerate/.*\bprint\(",
     ),
@@ -205,7 +184,6 @@ INSIDE_PYTORCH = (
     Remedy(
         "evaluate more rarely (eval_steps=n) or in larger batches: to gather what the ranks have, "
         "its shapes are read",
-        TO_THE_HOST,
         inside=r"accelerate/utils/operations\.py",
     ),
 )

@@ -11,33 +11,28 @@ COUNTS: tuple[HoldKind, ...] = ("value", "download", "stream")
 OF_OPERATORS = (
     Remedy(
         "pass the length: repeat_interleave(..., output_size=n)",
-        TO_THE_HOST,
         call=r"repeat_interleave",
     ),
     Remedy("pass the number of classes: one_hot(x, num_classes=n)", TO_THE_HOST, call=r"one_hot"),
     Remedy(
         "loop over all of them and mask, or torch.nonzero_static(mask, size=n) with a number that "
         "the host knows",
-        TO_THE_HOST,
         call=r"nonzero|argwhere|where",
         form="for",
     ),
     Remedy(
         "stay with the mask (torch.where(mask, a, b)), or torch.nonzero_static(mask, size=n) with "
         "a number that the host knows",
-        TO_THE_HOST,
         call=r"nonzero|argwhere|where",
     ),
     Remedy(
         "torch.where(mask, x, fill), or multiply by the mask: the size of the selection is read on "
         "the host",
-        TO_THE_HOST,
         call=r"masked_select",
     ),
     Remedy(
         "torch.zeros(n, device=device).scatter_add_(0, ids, ones) with a number n of bins that the "
         "host knows",
-        TO_THE_HOST,
         call=r"bincount",
     ),
     Remedy("pass the range: torch.histc(x, bins, min=low, max=high)", TO_THE_HOST, call=r"histc"),
@@ -58,67 +53,56 @@ OF_OPERATORS = (
     Remedy(
         "torch.isclose(a, b, rtol=..., atol=...).all() stays on the device; read it later, or put "
         "the check into `with debubble.allow_host_sync():`",
-        TO_THE_HOST,
         call=r"allclose",
     ),
     Remedy(
         "(a == b).all() stays on the device; read it later, or put the check into "
         "`with debubble.allow_host_sync():`",
-        TO_THE_HOST,
         call=r"equal",
     ),
     Remedy(
         "print x.cpu(), which waits once: a printed tensor of the device is read part by part",
-        TO_THE_HOST,
         call=r"__repr__|__str__",
         form="top level",
     ),
     Remedy("(x == value).any() stays on the device", TO_THE_HOST, call=r"__contains__"),
     Remedy(
         "torch.randn(shape, device=device) * std + mean: torch.normal reads std to check it",
-        TO_THE_HOST,
         call=r"normal_?",
     ),
     Remedy(
         "torch.linalg.{call}_ex(..., check_errors=False): the form without _ex reads whether it "
         "failed",
-        TO_THE_HOST,
         call=r"inv|linalg_inv|solve|linalg_solve|cholesky|linalg_cholesky|lu_factor|ldl_factor",
     ),
     Remedy(
         "torch.linalg.inv_ex(x): torch.inverse reads whether it failed",
-        TO_THE_HOST,
         call=r"inverse",
     ),
     # Indexing.
     Remedy(
         "torch.where(mask, changed, x): the size of x[mask] is read on the host",
-        TO_THE_HOST,
         call=r"__[gs]etitem__\(.*\bmask\b.*",
         form="augmented",
     ),
     Remedy(
         "torch.where(mask, value, x), or x.masked_scatter_(mask, values): the size of x[mask] is "
         "read on the host",
-        TO_THE_HOST,
         call=r"__setitem__\(.*\bmask\b.*",
     ),
     Remedy(
         "torch.where(mask, value, x): the size of x[mask] is read on the host",
-        TO_THE_HOST,
         call=r"__getitem__\(.*\bmask\b.*",
         reads=r"^\w[\w.]*\[.*?\] = ",
     ),
     Remedy(
         "(x * mask).sum() / mask.sum(): the size of x[mask] is read on the host",
-        TO_THE_HOST,
         call=r"__getitem__\(.*\bmask\b.*",
         reads=r"\]\.(float\(\)\.)?(mean|sum)\(",
     ),
     Remedy(
         "torch.where(mask, x, fill), or multiply by the mask: the size of x[mask] is read on the "
         "host",
-        TO_THE_HOST,
         call=r"__getitem__\(.*\bmask\b.*",
     ),
     Remedy(
@@ -130,28 +114,23 @@ OF_OPERATORS = (
     Remedy(
         "x.index_copy_(0, position.view(1), value[None]), or index_fill_ for a number: a tensor "
         "without dimensions is read on the host",
-        TO_THE_HOST,
         call=r"__setitem__\(.*position on the device.*",
     ),
     Remedy(
         "x.index_select(0, position.view(1)): a tensor without dimensions is read on the host",
-        TO_THE_HOST,
         call=r"__getitem__\(.*position on the device.*",
     ),
     Remedy(
         "x[torch.stack(positions)]: the list's tensors are read one by one",
-        TO_THE_HOST,
         call=r"__[gs]etitem__\(.*list of positions.*",
     ),
     Remedy(
         "know the bound on the host, or keep the full length and mask: torch.arange(length) < n; "
         "index_select takes positions from the device",
-        TO_THE_HOST,
         call=r"__[gs]etitem__\(.*bound on the device.*",
     ),
     Remedy(
         "know the number on the host, or make the largest size and mask the rest",
-        TO_THE_HOST,
         call=r"\w+\(bound on the device\)",
     ),
     Remedy(

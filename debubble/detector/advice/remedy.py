@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from ...timeline.holds import HoldKind
 
+UPLOADS: tuple[HoldKind, ...] = ("pageable_upload", "staged_upload")
+TO_THE_HOST: tuple[HoldKind, ...] = ("value", "download")
+
 
 class Remedy(NamedTuple):
     """Advice for the holds that match all fields that are set. The strings other than `instead` and
@@ -13,7 +16,7 @@ class Remedy(NamedTuple):
 
     instead: str
     """The advice, which may contain {call} and named groups of `reads`."""
-    kinds: tuple[HoldKind, ...]
+    kinds: tuple[HoldKind, ...] = TO_THE_HOST
     call: str = ""
     """A pattern for PyTorch's whole call, as `rules.calls.describe` names it."""
     operator: str = ""
@@ -32,8 +35,6 @@ class Remedy(NamedTuple):
     """True if it only helps a call that waits in each step. A call that waits once may wait."""
 
 
-UPLOADS: tuple[HoldKind, ...] = ("pageable_upload", "staged_upload")
-TO_THE_HOST: tuple[HoldKind, ...] = ("value", "download")
 NUMBERS = r"item|__(int|float|index|bool|complex|format)__|tolist|_local_scalar_dense"
 SETUP = (
     "it is set-up and costs no step: leave it as it is, or put it into "
