@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,10 +18,8 @@ class SecondHalf(Protocol):
     def forward(self, hidden: Hidden) -> Hidden: ...
 
 
-class MakesSecondHalf(Protocol):
-    """A class such as Mlp, or an object that is equal for equal shapes, as configs are compared."""
-
-    def __call__(self, config: DecoderConfig, device: torch.device) -> SecondHalf: ...
+MakesSecondHalf = Callable[[DecoderConfig, torch.device], SecondHalf]
+"""A class such as Mlp, or an object that is equal for equal shapes, as configs are compared."""
 
 
 @dataclass(frozen=True, kw_only=True)

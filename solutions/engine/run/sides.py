@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from solutions.pinned_h2d import Batch, PrefixRanges
     from solutions.pinned_h2d.model.model import PrefixMetadata
     from solutions.sync_free import DataParallelGroup, LogprobsTensors
-    from solutions.sync_free.model.conv_chunks import ConvMetadata
     from solutions.sync_free.model.ngram_batch import NgramBatch
     from solutions.sync_free.sites.bad_words import BadWordsTokenIds
 
@@ -52,52 +51,17 @@ class Awaited(Protocol):
         yet."""
 
 
-class RunAr(Protocol):
-    """An exchange between ranks: tells all ranks what this rank is about to run, and gathers what
-    they are about to run. Reading the result gives int32 [4, group.size], a column for each rank.
-    All ranks call it equally often."""
-
-    def __call__(
-        self,
-        should_ubatch: bool,
-        orig_num_tokens: int,
-        padded_num_tokens: int,
-        cudagraph_mode: int,
-        group: DataParallelGroup,
-    ) -> Awaited: ...
-
-
-class UpdateNgram(Protocol):
-    """Writes the tokens of new requests to their rows of `token_ids` [max_reqs, max_len], moves the
-    tokens of other requests whose row has changed, and returns the row of each request."""
-
-    def __call__(
-        self,
-        batch: NgramBatch,
-        token_ids: torch.Tensor,
-        num_tokens: torch.Tensor,
-        prev_req_id_to_row: Mapping[str, int] | None,
-        new_req_ids: Set[str],
-    ) -> Mapping[str, int] | None: ...
-
-
-class Conv1d(Protocol):
-    """The causal convolution of several sequences, whose states are updated in their slots."""
-
-    def __call__(
-        self,
-        x: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor | None,
-        conv_states: torch.Tensor,
-        query_start_loc: torch.Tensor,
-        cache_indices: torch.Tensor,
-        has_initial_state: torch.Tensor,
-        activation: str | None,
-        metadata: ConvMetadata | None = None,
-    ) -> torch.Tensor: ...
-
-
+RunAr = Callable[[bool, int, int, int, "DataParallelGroup"], Awaited]
+"""A function of should_ubatch, orig_num_tokens, padded_num_tokens, cudagraph_mode and the group. It
+tells all ranks what this rank is about to run, and gathers what they are about to run. Reading the
+result gives int32 [4, group.size], a column for each rank. All ranks call it equally often."""
+UpdateNgram = Callable[
+    ["NgramBatch", torch.Tensor, torch.Tensor, Mapping[str, int] | None, Set[str]],
+    Mapping[str, int] | None,
+]
+"""A function of a batch, token_ids [max_reqs, max_len], their numbers of tokens, the rows so far
+and the new ids. It writes the tokens of new requests to their rows, moves the tokens of other
+requests whose row has changed, and returns the row of each request."""
 GatherLogprobs = Callable[
     [torch.Tensor, Mapping[int, Sequence[int]], torch.Tensor], "LogprobsTensors | None"
 ]
@@ -110,22 +74,12 @@ TokenTypes = Callable[[Mapping[int, int], torch.Tensor, torch.Tensor, int], dict
 """A function of the start of the second text of some requests, the lengths of all requests on the
 device and on the host, and the number of requests. It returns a dict: token_type_ids, [tokens of
 all] int32."""
-
-
-class BinCount(Protocol):
-    """Counts the tokens of requests `req_indices` from the start, from their rows of
-    `all_token_ids`. Marks tokens of prompts in `prompt_bin_mask`, and counts tokens of answers in
-    `output_bin_counts`."""
-
-    def __call__(
-        self,
-        req_indices: np.ndarray,
-        all_token_ids: torch.Tensor,
-        prompt_lens: np.ndarray,
-        prefill_lens: np.ndarray,
-        prompt_bin_mask: torch.Tensor,
-        output_bin_counts: torch.Tensor,
-    ) -> None: ...
+BinCount = Callable[
+    [np.ndarray, torch.Tensor, np.ndarray, np.ndarray, torch.Tensor, torch.Tensor], None
+]
+"""A function of req_indices, all_token_ids, prompt_lens, prefill_lens and two tables. It counts the
+tokens of these requests from the start: those of prompts in `prompt_bin_mask`, those of answers in
+`output_bin_counts`."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +98,7 @@ class StepSide:
     """Brings the tokens of requests to the device, by their rows."""
     bincount: BinCount
     """Counts the tokens of prompts and of answers so far, for penalties."""
-    causal_conv1d_fn: Conv1d
+    causal_conv1d_fn: Callable[..., torch.Tensor]
     """The short convolution of Gated DeltaNet layers in steps with prompts."""
     conv_can_be_captured: bool
     """True if a graph can contain the convolution."""
@@ -158,28 +112,6 @@ class StepSide:
     """How many later steps are queued before the tokens of a step are read."""
 
 
-class ChunkRule(Protocol):
-    """The gated delta rule over whole prompts, chunk by chunk. Returns (o, final state or None)."""
-
-    def __call__(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        g: torch.Tensor,
-        beta: torch.Tensor,
-        scale: float | None = None,
-        initial_state: torch.Tensor | None = None,
-        output_final_state: bool = False,
-        cu_seqlens: torch.Tensor | None = None,
-        chunk_indices: torch.Tensor | None = None,
-        chunk_offsets: torch.Tensor | None = None,
-        use_qk_l2norm_in_kernel: bool = False,
-        state_indices: torch.Tensor | None = None,
-        has_initial_state: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]: ...
-
-
 @dataclass(frozen=True)
 class ChunkSide:
     """The choice of who makes the chunk tables of Gated DeltaNet layers: the metadata builder, or
@@ -187,7 +119,8 @@ class ChunkSide:
 
     tables: Tables | None
     """"host" if the metadata builder plans them; None leaves them to `rule`."""
-    rule: ChunkRule
+    rule: Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
+    """The gated delta rule over whole prompts, chunk by chunk. Returns (o, final state or None)."""
 
 
 @dataclass(frozen=True)
