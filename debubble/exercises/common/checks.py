@@ -103,13 +103,11 @@ def results_stay(kata: KataCode, accelerator: Accelerator, common: Common) -> No
         result = _made(step, call)
         for earlier, theirs in kept:
             if share_memory(result, theirs):
-                raise KataFailure(
-                    Diagnosis(
-                        expected=f"the result of {step.call} to have memory of its own",
-                        did=f"returned memory that the result of an earlier {earlier.call} has",
-                        why=OWN,
-                    )
-                )
+                raise Diagnosis(
+                    expected=f"the result of {step.call} to have memory of its own",
+                    did=f"returned memory that the result of an earlier {earlier.call} has",
+                    why=OWN,
+                ).failure()
         kept.append((step, result))
     for step, result in kept:
         _expect_result(common, step, result, ", looked at after all later calls,", OWN)
@@ -148,14 +146,12 @@ def memory_does_not_grow(kata: KataCode, accelerator: Accelerator, common: Commo
         counts.append(objects_kept_by(kata.loaded, call))
     _, before, after = counts
     if after >= before + 2:
-        raise KataFailure(
-            Diagnosis(
-                expected="what belongs to a call to be dropped after it",
-                did=f"refers to {after:,} objects after {2 * ROUNDS} rounds of the same calls, and "
-                f"to {before:,} after {2 * ROUNDS - 2}",
-                why=KEPT,
-            )
-        )
+        raise Diagnosis(
+            expected="what belongs to a call to be dropped after it",
+            did=f"refers to {after:,} objects after {2 * ROUNDS} rounds of the same calls, and "
+            f"to {before:,} after {2 * ROUNDS - 2}",
+            why=KEPT,
+        ).failure()
 
 
 def launches_do_not_grow(kata: KataCode, accelerator: Accelerator, common: Common) -> None:
@@ -181,15 +177,12 @@ def work_grows_with_the_step(kata: KataCode, accelerator: Accelerator, common: C
         counts.append(python_instructions(partial(_made, step, call)))
     (small, large), (few, many) = counts, common.sizes
     if large > 1.5 * small * many / few:
-        raise KataFailure(
-            Diagnosis(
-                expected=f"at most {many // few} times the instructions for {many // few} times "
-                "the items",
-                did=f"runs {small:,} instructions of Python for {few} items, and {large:,} for "
-                f"{many}",
-                why=INSTRUCTIONS,
-            )
-        )
+        raise Diagnosis(
+            expected=f"at most {many // few} times the instructions for {many // few} times "
+            "the items",
+            did=f"runs {small:,} instructions of Python for {few} items, and {large:,} for {many}",
+            why=INSTRUCTIONS,
+        ).failure()
 
 
 def pinning_off(kata: KataCode, accelerator: Accelerator, common: Common) -> None:

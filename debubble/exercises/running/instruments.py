@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
-from ..teaching.diagnosis import Diagnosis, KataFailure
+from ..teaching.diagnosis import Diagnosis
 
 OURS = {"debubble", "pytest", "_pytest", "pluggy", "builtins"}
 SOLUTIONS = "solutions"
@@ -54,29 +54,23 @@ class Instruments:
         or loaded a module of our solution. The text names the first one."""
         for name in sys.modules:
             if _is_solution(name) and name not in self.solutions:
-                raise KataFailure(
-                    Diagnosis(
-                        "your code to do without our solution",
-                        f"imported {name}, which takes our solution",
-                        why="The exercise is to write it yourself.",
-                    )
-                )
-        if self.read:
-            raise KataFailure(
-                Diagnosis(
+                raise Diagnosis(
                     "your code to do without our solution",
-                    f"read {self.read.pop()}, which is our solution",
+                    f"imported {name}, which takes our solution",
                     why="The exercise is to write it yourself.",
-                )
-            )
+                ).failure()
+        if self.read:
+            raise Diagnosis(
+                "your code to do without our solution",
+                f"read {self.read.pop()}, which is our solution",
+                why="The exercise is to write it yourself.",
+            ).failure()
         for replaced in self._replaced():
-            raise KataFailure(
-                Diagnosis(
-                    "your code to leave alone what its tests judge by",
-                    f"replaced {replaced}",
-                    why="The tests say nothing of code that changes what they judge by.",
-                )
-            )
+            raise Diagnosis(
+                "your code to leave alone what its tests judge by",
+                f"replaced {replaced}",
+                why="The tests say nothing of code that changes what they judge by.",
+            ).failure()
 
     def _replaced(self) -> Iterator[str]:
         for name, module in self.modules.items():

@@ -142,17 +142,13 @@ class Expectation:
         message = hazard.message.rstrip(".")
         for line in lines:  # the text of each line is quoted below
             message = message.replace(str(line), line.place if _is_own(line) else CALLER)
-        raise KataFailure(
-            Diagnosis(
-                expected="no race between the host, the copies and the kernels",
-                did=f"has one{more}: {message}",
-                lines=tuple((line, 1) for line in lines if _is_own(line)),
-                drawing=draw(
-                    self.timeline, [e for e in events if e.source in lines and e.on_device]
-                ),
-                why=OF_EVERY_KATA.get(hazard.kind, why),
-            )
-        )
+        raise Diagnosis(
+            expected="no race between the host, the copies and the kernels",
+            did=f"has one{more}: {message}",
+            lines=tuple((line, 1) for line in lines if _is_own(line)),
+            drawing=draw(self.timeline, [e for e in events if e.source in lines and e.on_device]),
+            why=OF_EVERY_KATA.get(hazard.kind, why),
+        ).failure()
 
     def that(
         self,
@@ -301,13 +297,11 @@ def expect_equal(
         number, ours, theirs = rows
         part = f"row {number} of {call or value}"
         expect_equal(ours, theirs, value=part, likely=cause, tolerance=tolerance)
-    raise KataFailure(
-        Diagnosis(
-            expected=f"{call or value} to {'return' if call else 'be'} {shown(expected)}",
-            did=f"{'returned' if call else 'made it'} {shown(actual)}{difference}",
-            why=cause,
-        )
-    )
+    raise Diagnosis(
+        expected=f"{call or value} to {'return' if call else 'be'} {shown(expected)}",
+        did=f"{'returned' if call else 'made it'} {shown(actual)}{difference}",
+        why=cause,
+    ).failure()
 
 
 def _check_layout(actual: object, name: str) -> None:
@@ -317,14 +311,12 @@ def _check_layout(actual: object, name: str) -> None:
             _check_layout(item, f"item {number} of {name}")
     if isinstance(actual, torch.Tensor) and not actual.is_contiguous():
         dense = torch.empty(actual.shape, device="meta").stride()
-        raise KataFailure(
-            Diagnosis(
-                expected=f"{name} to be contiguous: strides {tuple(dense)} for the shape "
-                f"{list(actual.shape)}",
-                did=f"made a view with the right values, and strides {actual.stride()}",
-                why=LAYOUT,
-            )
-        )
+        raise Diagnosis(
+            expected=f"{name} to be contiguous: strides {tuple(dense)} for the shape "
+            f"{list(actual.shape)}",
+            did=f"made a view with the right values, and strides {actual.stride()}",
+            why=LAYOUT,
+        ).failure()
 
 
 def shown(value: object) -> str:

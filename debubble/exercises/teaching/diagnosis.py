@@ -32,6 +32,9 @@ class Diagnosis:
         parts += [textwrap.indent(self.drawing, "  ") if self.drawing else "", wrap(self.why)]
         return "\n\n".join(part for part in parts if part)
 
+    def failure(self) -> KataFailure:
+        return KataFailure(self)
+
 
 class KataFailure(AssertionError):
     """The error of a failing claim: the code under test does not do what its kata asks for. Its

@@ -16,7 +16,7 @@ from debubble.private.torch import tree_leaves, version
 from debubble.timeline.timeline import Timeline
 
 from .claims import expect_equal
-from .diagnosis import Diagnosis, KataFailure
+from .diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
@@ -79,13 +79,11 @@ def left_as_they_were(**inputs: object) -> Iterator[None]:
         theirs = f"`{name}`, which belongs to the caller,"
         expect_equal(value, before[name], value=f"{theirs} after the call", likely=IN_PLACE)
         if _writes_to(value) != writes[name]:
-            raise KataFailure(
-                Diagnosis(
-                    expected=f"{theirs} to be left alone",
-                    did="wrote to it, and then what was there before",
-                    why=f"{IN_PLACE} Other code that reads it meanwhile finds wrong values.",
-                )
-            )
+            raise Diagnosis(
+                expected=f"{theirs} to be left alone",
+                did="wrote to it, and then what was there before",
+                why=f"{IN_PLACE} Other code that reads it meanwhile finds wrong values.",
+            ).failure()
 
 
 def part_of(values: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,7 +11,7 @@ from types import CellType, FunctionType, MethodType, ModuleType
 
 import torch
 
-from .diagnosis import Diagnosis, KataFailure
+from .diagnosis import Diagnosis
 
 MOST_KEPT = 50
 """The most tensors that code may still refer to after a test: more than any code pins to use in
@@ -42,13 +42,11 @@ def must_not_keep(modules: Iterable[ModuleType]) -> None:
         kept = sum(isinstance(found, torch.Tensor) for found in reached)
         events = sum(_is_event(found) for found in reached)
         if kept > MOST_KEPT and events < kept:
-            raise KataFailure(
-                Diagnosis(
-                    f"at most {MOST_KEPT} tensors to be kept from one call to the next",
-                    f"still has {kept} tensors after the calls of this test",
-                    why=MANY,
-                )
-            )
+            raise Diagnosis(
+                f"at most {MOST_KEPT} tensors to be kept from one call to the next",
+                f"still has {kept} tensors after the calls of this test",
+                why=MANY,
+            ).failure()
 
 
 def _is_event(found: object) -> bool:

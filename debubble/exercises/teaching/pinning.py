@@ -13,7 +13,7 @@ import torch
 
 from debubble.contract.source_line import SourceLine, source_line
 
-from .diagnosis import Diagnosis, KataFailure
+from .diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
@@ -62,14 +62,12 @@ def no_pinned_memory(accelerator: Accelerator) -> Iterator[None]:
 
     def refuse(make: Callable[[], torch.Tensor]) -> torch.Tensor:
         line = source_line()
-        raise KataFailure(
-            Diagnosis(
-                expected="no memory to be pinned where `accelerator.pin_memory` is False",
-                did="asked for pinned memory all the same",
-                lines=((line, 1),) if line else (),
-                why=WHY,
-            )
-        )
+        raise Diagnosis(
+            expected="no memory to be pinned where `accelerator.pin_memory` is False",
+            did="asked for pinned memory all the same",
+            lines=((line, 1),) if line else (),
+            why=WHY,
+        ).failure()
 
     with mock.patch.object(accelerator, "pin_memory", False), _instead_of_pinning(refuse):
         yield
