@@ -27,15 +27,7 @@ from debubble.detector.loops import Loops
 from debubble.detector.report import SyncReport
 from debubble.detector.script import Module, NoScript, Script, exit_status
 from debubble.timeline.trace_file import write_whole
-from debubble.views.syncs import (
-    FIGURES,
-    indented,
-    meanings,
-    parts,
-    race_lines,
-    sentences,
-    table,
-)
+from debubble.views import syncs as views
 
 from .refusal import accelerator_of, refuse
 from .rich_table import figures_first
@@ -148,21 +140,23 @@ def show(report: SyncReport, stack: bool = False) -> None:
     console.print()
     if report.races:
         console.print("Races:", style="bold red")
-        for line in race_lines(report.timeline):
+        for line in views.race_lines(report.timeline):
             console.print(Text(line), soft_wrap=True)
         console.print()
-    for heading, part in parts(report.findings, report.steps):
+    for heading, part in views.parts(report.findings, report.steps):
         for line in heading:
             console.print(Text(line), soft_wrap=True)
         _print_table(console, part, stack)
-    for meaning in meanings(report.findings):
+    for meaning in views.meanings(report.findings):
         console.print(Text(meaning, style="dim"))
     if report.findings:
         console.print()
     if report.allowed:
         console.print("Allowed:")
         _print_table(console, report.allowed, stack, advice=False)
-    said = sentences(report.timeline, report.findings, report.allowed, report.endings, report.steps)
+    said = views.sentences(
+        report.timeline, report.findings, report.allowed, report.endings, report.steps
+    )
     for sentence in said:
         console.print(Text(sentence), soft_wrap=True)
 
@@ -182,13 +176,13 @@ WIDTH_OF_A_LOG = 160
 def _print_table(
     console: Console, findings: Sequence[Finding], stack: bool, advice: bool = True
 ) -> None:
-    headings, rows = table(findings, stack, advice)
-    figures = figures_first(headings, [row for row, _ in rows], console.width, len(FIGURES))
+    headings, rows = views.table(findings, stack, advice)
+    figures = figures_first(headings, [row for row, _ in rows], console.width, len(views.FIGURES))
     first, *lines = console.render_lines(figures, pad=False)
     console.print(Segments([*first, Segment.line()]), end="")
     for line, (_, below) in zip(lines, rows, strict=True):
         console.print(Segments([*line, Segment.line()]), end="")
-        for part in indented(below, console.width):
+        for part in views.indented(below, console.width):
             console.print(Text(part), soft_wrap=True)
     console.print()
 

@@ -10,17 +10,7 @@ from contextlib import AbstractContextManager, ExitStack
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
-from ..private.torch import (
-    ImperativeEngine,
-    current_autograd_node,
-    execution_engine,
-    get_obj_in_tls,
-    get_sequence_nr,
-    is_key_in_tls,
-    remove_obj_from_tls,
-    sequence_nr,
-    stash_obj_in_tls,
-)
+from ..private import torch as private
 from .packages.pytorch import need_pytorch
 from .source_line import SourceLine, source_line
 
@@ -49,7 +39,7 @@ class BackwardPass:
 def running_pass() -> BackwardPass | None:
     """Returns the innermost backward pass for which the running thread computes gradients, or
     None."""
-    return get_obj_in_tls(KEY) if is_key_in_tls(KEY) else None
+    return private.get_obj_in_tls(KEY) if private.is_key_in_tls(KEY) else None
 
 
 def waiting_line() -> SourceLine | None:
@@ -61,7 +51,7 @@ def waiting_line() -> SourceLine | None:
     return line
 
 
-class _Engine(ImperativeEngine):
+class _Engine(private.ImperativeEngine):
     def run_backward(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
         this = BackwardPass()
         UNDER_WAY.add(this)
@@ -85,8 +75,8 @@ class _Engine(ImperativeEngine):
 
 def _leave(this: BackwardPass) -> None:
     UNDER_WAY.discard(this)
-    if this.outer is None and remove_obj_from_tls:
-        remove_obj_from_tls(KEY)
+    if this.outer is None and private.remove_obj_from_tls:
+        private.remove_obj_from_tls(KEY)
     else:
         _stash(this.outer)
 
@@ -95,7 +85,7 @@ def _stash(kept: BackwardPass | None) -> None:
     """Makes the pass the current one of this thread, and of PyTorch's threads that work for it."""
     if _STASHING_TAKES_A_REFERENCE:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
-    stash_obj_in_tls(KEY, kept)
+    private.stash_obj_in_tls(KEY, kept)
 
 
 def _stashing_takes_a_reference() -> bool:
@@ -103,11 +93,11 @@ def _stashing_takes_a_reference() -> bool:
     2.11 does: when it releases that reference it would free an object that others still use."""
     stashed = object()
     held = sys.getrefcount(stashed)
-    stash_obj_in_tls(KEY, stashed)
+    private.stash_obj_in_tls(KEY, stashed)
     taken = sys.getrefcount(stashed) == held
     for released in (stashed, None) if taken else ():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(released))
-    stash_obj_in_tls(KEY, None)
+    private.stash_obj_in_tls(KEY, None)
     return taken
 
 
@@ -125,8 +115,8 @@ def install(around: Callable[[], AbstractContextManager[object]] | None = None) 
     backward pass and each pass begins inside `around()`."""
     if around is not None and around not in AROUND:
         AROUND.append(around)
-    if not isinstance(execution_engine.value, _Engine):
-        execution_engine.value = _Engine()
+    if not isinstance(private.execution_engine.value, _Engine):
+        private.execution_engine.value = _Engine()
 
 
 def learners_line() -> SourceLine | None:
@@ -140,10 +130,10 @@ def with_forward(line: SourceLine | None) -> SourceLine | None:
     running = running_pass()
     if line is None or running is None:
         return line
-    node = current_autograd_node()
+    node = private.current_autograd_node()
     if node is None:
         return line
-    forward = _forwards.get((running.thread, sequence_nr(node)()))
+    forward = _forwards.get((running.thread, private.sequence_nr(node)()))
     return line if forward is None else line._replace(forward=forward)
 
 
@@ -159,7 +149,7 @@ def note_forward(line: SourceLine | None, since: int | None = None) -> None:
         _forwards.pop(next(iter(_forwards)), None)
 
 
-next_node: Callable[[], int] = get_sequence_nr
+next_node: Callable[[], int] = private.get_sequence_nr
 """Returns the number that this thread's next autograd node will get."""
 _forwards: dict[tuple[int, int], SourceLine] = {}
 """The line of the forward pass that made each autograd node, by the thread and the number of the

@@ -11,12 +11,7 @@ from typing import Any, SupportsIndex
 import torch
 
 from ..contract.source_line import SourceLine
-from ..private.torch import (
-    disabled_torch_function_impl,
-    make_wrapper_subclass,
-    rebuild_device_tensor,
-    tensor_str,
-)
+from ..private import torch as private
 from ..rules.calls import during
 from .memory.blocks import ALLOCATIONS, Block, DeviceBlock, Storage
 
@@ -30,11 +25,11 @@ class SimTensor(torch.Tensor):
     """The number of the replay after which this view of a graph's output was made, and the line
     that made it; None for other tensors."""
 
-    __torch_function__ = disabled_torch_function_impl
+    __torch_function__ = private.disabled_torch_function_impl
 
     @staticmethod
     def __new__(cls, data_on_cpu: torch.Tensor, block: Block | None = None) -> SimTensor:
-        tensor = make_wrapper_subclass(
+        tensor = private.make_wrapper_subclass(
             cls,
             data_on_cpu.size(),
             strides=data_on_cpu.stride(),
@@ -123,7 +118,7 @@ class SimTensor(torch.Tensor):
         for the device."""
         try:
             with during(torch.Tensor.__repr__):
-                text = tensor_str(self, tensor_contents=tensor_contents)
+                text = private.tensor_str(self, tensor_contents=tensor_contents)
         except Exception as error:
             # PyTorch's frame keeps torch.func switched off for as long as a traceback keeps it.
             raise error.with_traceback(None) from None
@@ -147,7 +142,7 @@ class SimTensor(torch.Tensor):
     def made_from(self, data: torch.Tensor) -> tuple:
         """Returns how pickle makes this tensor from a copy of its data on the CPU."""
         arguments = (data, self.dtype, str(self.device), self.requires_grad)
-        return rebuild_device_tensor, arguments
+        return private.rebuild_device_tensor, arguments
 
     def __dlpack__(self, **options: Any) -> Any:
         raise BufferError(f"a tensor on {self.device} has no memory to share: hand over its .cpu()")

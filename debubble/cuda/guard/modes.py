@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from debubble.private.torch import (
-    disable_current_modes,
-    len_torch_dispatch_stack,
-    len_torch_function_stack,
-    pop_mode,
-    push_mode,
-)
+from debubble.private import torch as private
 
 
 @contextmanager
@@ -23,12 +17,12 @@ def without_modes() -> Iterator[None]:
     compiled again, with their work inside, or refused. So a recording would compile again the code
     that it measures.
     """
-    if not (len_torch_dispatch_stack() or len_torch_function_stack()):
+    if not (private.len_torch_dispatch_stack() or private.len_torch_function_stack()):
         yield
         return
     with ExitStack() as stack:
-        if len_torch_dispatch_stack():
-            stack.enter_context(disable_current_modes())
-        for _ in range(len_torch_function_stack()):
-            stack.callback(push_mode, pop_mode())
+        if private.len_torch_dispatch_stack():
+            stack.enter_context(private.disable_current_modes())
+        for _ in range(private.len_torch_function_stack()):
+            stack.callback(private.push_mode, private.pop_mode())
         yield

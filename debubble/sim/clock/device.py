@@ -14,14 +14,7 @@ import torch
 from debubble.clock.action import Action
 from debubble.clock.cost import CostModel
 from debubble.clock.launch_queue import LaunchQueue
-from debubble.contract.backward_pass import (
-    UNDER_WAY,
-    learners_line,
-    note_forward,
-    running_pass,
-    waiting_line,
-    with_forward,
-)
+from debubble.contract import backward_pass
 from debubble.contract.capture_error import CaptureError, waits
 from debubble.contract.host_syncs import HOST_SYNC, refuse
 from debubble.contract.source_line import SourceLine, source_line
@@ -105,12 +98,12 @@ class SimDevice:
     def wait_for_lock(self) -> None:
         """Acquires the lock. Raises RuntimeError if its holder is a launch that waits for this
         thread: the launched function runs a backward pass."""
-        running = running_pass()
+        running = backward_pass.running_pass()
         while running is not None:
             if running.thread == self._launching:
                 raise RuntimeError(
                     "a launch is one kernel, and this function waits for gradients on sim, which "
-                    f"are more: call it without launch, at {learners_line()}"
+                    f"are more: call it without launch, at {backward_pass.learners_line()}"
                 )
             running = running.outer
         self.lock.acquire()
@@ -171,15 +164,15 @@ class SimDevice:
     def _refuse(self, what: str) -> None:
         if self.capturing is None:
             refuse(what)
-        raise CaptureError(waits(what, learners_line()))
+        raise CaptureError(waits(what, backward_pass.learners_line()))
 
     # Work.
 
     def check(self, name: str, actions: Iterable[Action]) -> None:
         """Raises HostSyncError or CaptureError if `no_host_syncs` or a capture forbids the actions
         of operator `name`. Call it before anything changes."""
-        if not UNDER_WAY and self.recorder is None and self.rules_out_waits:
-            note_forward(source_line())
+        if not backward_pass.UNDER_WAY and self.recorder is None and self.rules_out_waits:
+            backward_pass.note_forward(source_line())
         reason = refusal(name, actions) if self.rules_out_waits else None
         if reason:
             self._refuse(reason)
@@ -377,11 +370,11 @@ class SimDevice:
         ):
             return None
         # learners_line(), without one more call for each operator.
-        line = source_line(pytorch=pytorch) or waiting_line()
-        if UNDER_WAY:
-            return with_forward(line)
+        line = source_line(pytorch=pytorch) or backward_pass.waiting_line()
+        if backward_pass.UNDER_WAY:
+            return backward_pass.with_forward(line)
         if self.recorder is not None:
-            note_forward(line)
+            backward_pass.note_forward(line)
         return line
 
     def start_recording(self, most_calls: int | None = None) -> Recorder:

@@ -10,13 +10,7 @@ from typing import Any
 import torch
 
 from debubble.contract import backward_pass
-from debubble.private.torch import (
-    DeviceGuard,
-    DeviceType,
-    foreach_types_of_norms,
-    foreach_types_of_optimizers,
-    setup_privateuseone_for_python_backend,
-)
+from debubble.private import torch as private
 
 from .. import tensor
 from ..clock.device import SimDevice
@@ -38,7 +32,7 @@ from .features import (
 def register(device: SimDevice) -> Dispatcher:
     """Registers sim with PyTorch, so that `torch.device("sim")` exists, and returns the dispatcher,
     which runs all of sim's operators. Call it once in each process."""
-    setup_privateuseone_for_python_backend(
+    private.setup_privateuseone_for_python_backend(
         "sim", backend_module=_device_module(device), device_guard=_DeviceGuard()
     )
     dispatcher = Dispatcher(device)
@@ -58,7 +52,7 @@ def register(device: SimDevice) -> Dispatcher:
     return dispatcher
 
 
-class _DeviceGuard(DeviceGuard):
+class _DeviceGuard(private.DeviceGuard):
     """The object that PyTorch calls to learn sim's device type, also when it restores a thread's
     stream while a Python error leaves a backward pass."""
 
@@ -78,15 +72,15 @@ class _DeviceGuard(DeviceGuard):
 
 
 _fails_if_an_error_is_pending = partial(int)
-_PRIVATE_USE_1 = DeviceType.PrivateUse1
+_PRIVATE_USE_1 = private.DeviceType.PrivateUse1
 
 
 def _let_optimizers_take_foreach() -> None:
     """Makes PyTorch's optimizers and `clip_grad_norm_` update all parameters in one kernel by
     default, as on CUDA. They do so if every parameter is of a class in two lists, to which this
     adds SimTensor."""
-    foreach_types_of_optimizers.append(tensor.SimTensor)
-    foreach_types_of_norms.append(tensor.SimTensor)
+    private.foreach_types_of_optimizers.append(tensor.SimTensor)
+    private.foreach_types_of_norms.append(tensor.SimTensor)
 
 
 def _device_module(device: SimDevice) -> ModuleType:

@@ -7,14 +7,7 @@ from typing import Any
 import torch
 
 from debubble.clock.action import SYNC, Action, copy, kernel
-from debubble.private.torch import (
-    create_work_from_future,
-    distributed,
-    get_backend,
-    register_backend,
-    schema,
-    set_default_backend,
-)
+from debubble.private import torch as private
 from debubble.rules.copies import nbytes_of
 
 from ..clock.device import SimDevice
@@ -37,14 +30,14 @@ class Collective:
 
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device, self.func = device, func
-        self.name = schema(func).name.partition("::")[2]
-        self.returns_tensors = len(schema(func).returns) > 1
+        self.name = private.schema(func).name.partition("::")[2]
+        self.returns_tensors = len(private.schema(func).returns) > 1
 
     def __call__(self, args: tuple, kwargs: dict) -> Any:
         inputs: list[torch.Tensor] = []
         cpu_args = all_on_cpu(args, inputs)
         place = next(i for i, arg in enumerate(args) if isinstance(arg, torch.ScriptObject))
-        group = distributed.ProcessGroup.unbox(args[place])
+        group = private.distributed.ProcessGroup.unbox(args[place])
         cpu_args[place] = _for_cpu(group).boxed()
         on_device = [tensor for tensor in inputs if isinstance(tensor, SimTensor)]
         self.device.note_unmeasured(f"c10d::{self.name}")
@@ -53,7 +46,7 @@ class Collective:
 
         def call() -> None:
             out = self.func(*cpu_args, **kwargs)
-            distributed.Work.unbox(out[1] if self.returns_tensors else out).wait()
+            private.distributed.Work.unbox(out[1] if self.returns_tensors else out).wait()
 
         writes = flat_tensors(args[0])
         operation = Operation(
@@ -67,7 +60,7 @@ class Collective:
         execute(self.device, operation)
         result: torch.futures.Future = torch.futures.Future()
         result.set_result(writes)
-        work = create_work_from_future(result).boxed()
+        work = private.create_work_from_future(result).boxed()
         return (args[0], work) if self.returns_tensors else work
 
     def _actions(self, members: int, on_device: list[SimTensor]) -> list[Action]:
@@ -83,12 +76,12 @@ def _for_cpu(group: Any) -> Any:
     """Returns a group of the same members that takes CPU tensors: `group` itself if it does, or a
     new group whose CPU backend is the CUDA backend of `group`."""
     try:
-        get_backend(group, torch.device("cpu"))
+        private.get_backend(group, torch.device("cpu"))
     except RuntimeError:
-        backend = get_backend(group, torch.device("cuda"))
-        group = distributed.ProcessGroup(group.rank(), group.size())
-        set_default_backend(group, distributed.ProcessGroup.BackendType.GLOO)
-        register_backend(
-            group, torch.device("cpu"), distributed.ProcessGroup.BackendType.GLOO, backend
+        backend = private.get_backend(group, torch.device("cuda"))
+        group = private.distributed.ProcessGroup(group.rank(), group.size())
+        private.set_default_backend(group, private.distributed.ProcessGroup.BackendType.GLOO)
+        private.register_backend(
+            group, torch.device("cpu"), private.distributed.ProcessGroup.BackendType.GLOO, backend
         )
     return group

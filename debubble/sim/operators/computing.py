@@ -10,12 +10,7 @@ from typing import Any
 import torch
 
 from debubble.clock.action import Action, kernel
-from debubble.private.torch import (
-    is_zerotensor,
-    op,
-    schema,
-    should_allow_numbers_as_tensors,
-)
+from debubble.private import torch as private
 from debubble.rules.composition import name_of
 from debubble.rules.effects import NOTHING, ONE_KERNEL, Effects
 from debubble.rules.measured import is_measured
@@ -81,8 +76,8 @@ class Computation:
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device = device
         self.name = name_of(func)
-        self.func = ON_CPU.get(self.name, op(func))
-        signature = schema(func)
+        self.func = ON_CPU.get(self.name, private.op(func))
+        signature = private.schema(func)
         self.written_arguments = [
             (position, argument.name)
             for position, argument in enumerate(signature.arguments)
@@ -92,7 +87,7 @@ class Computation:
             returned.alias_info is not None and returned.alias_info.is_write
             for returned in signature.returns
         )
-        takes_numbers = should_allow_numbers_as_tensors(signature.name.split("::")[1])
+        takes_numbers = private.should_allow_numbers_as_tensors(signature.name.split("::")[1])
         self.only_tensors = [
             position
             for position, argument in enumerate(signature.arguments)
@@ -349,7 +344,7 @@ def _brought_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     Raises RuntimeError for any other device tensor that is no SimTensor: reading its memory would
     end the process.
     """
-    if is_zerotensor(tensor):
+    if private.is_zerotensor(tensor):
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
     kind = f"a {type(tensor).__name__} with layout {tensor.layout}"
     raise RuntimeError(

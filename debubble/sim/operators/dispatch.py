@@ -8,19 +8,7 @@ from typing import Any
 
 import torch
 
-from debubble.private.torch import (
-    DispatchKey,
-    DispatchKeySet,
-    ForceDispatchKeyGuard,
-    dispatch_tls_local_exclude_set,
-    dispatch_tls_local_include_set,
-    nested_tensor_from_mask_left_aligned,
-    op,
-    op_name,
-    set_conj,
-    set_neg,
-    to_copy,
-)
+from debubble.private import torch as private
 from debubble.rules.composition import is_view, name_of, parts_of
 
 from ..clock.device import SimDevice
@@ -44,9 +32,9 @@ class Dispatcher:
         self.copies = Copies(device)
         self._known: dict[Any, Operator] = {
             aten.copy_.default: self.copies.copy_,
-            to_copy.default: self.copies.to_copy,
+            private.to_copy.default: self.copies.to_copy,
             aten.is_pinned.default: lambda args, kwargs: False,
-            nested_tensor_from_mask_left_aligned.default: _are_left_aligned,
+            private.nested_tensor_from_mask_left_aligned.default: _are_left_aligned,
         }
         self._runs = {id(func): run for func, run in self._known.items()}
         """The functions in `_known` by the `id` of their overload, because PyTorch computes the
@@ -101,13 +89,13 @@ class Dispatcher:
             return writing_out(func)
         if torch.Tag.inplace_view in func.tags:
             return partial(self._view_in_place, func)
-        if func.namespace == "c10d" and op_name(func) not in OF_ONE_SIDE:
+        if func.namespace == "c10d" and private.op_name(func) not in OF_ONE_SIDE:
             return Collective(self.device, func)
         parts = parts_of(func)
         if parts is not None:
             return partial(in_parts, parts)
         if is_view(func):
-            return partial(self._view, op(func))
+            return partial(self._view, private.op(func))
         return refusing_as_cuda(func, Computation(self.device, func))
 
     def _view_in_place(self, func: Any, args: tuple, kwargs: dict) -> SimTensor:
@@ -146,13 +134,15 @@ def in_parts(parts: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
     PyTorch has materialized conjugate and negative views of the arguments by now, and excludes the
     keys that do so. They are included again here, or the parts would ignore such views.
     """
-    includes = dispatch_tls_local_include_set()
-    excludes = dispatch_tls_local_exclude_set() - WRITES_OUT_MARKED
-    with ForceDispatchKeyGuard(includes, excludes):
+    includes = private.dispatch_tls_local_include_set()
+    excludes = private.dispatch_tls_local_exclude_set() - WRITES_OUT_MARKED
+    with private.ForceDispatchKeyGuard(includes, excludes):
         return parts(*args, **kwargs)
 
 
-WRITES_OUT_MARKED = DispatchKeySet(DispatchKey.Conjugate) | (DispatchKeySet(DispatchKey.Negative))
+WRITES_OUT_MARKED = private.DispatchKeySet(private.DispatchKey.Conjugate) | (
+    private.DispatchKeySet(private.DispatchKey.Negative)
+)
 
 
 def _are_left_aligned(args: tuple, kwargs: dict) -> bool:
@@ -170,6 +160,6 @@ def _looking_at(data: Any, block: Block) -> Any:
         return [_looking_at(part, block) for part in data]
     view = SimTensor(data, block)
     if data.is_conj() or data.is_neg():
-        set_conj(view, data.is_conj())
-        set_neg(view, data.is_neg())
+        private.set_conj(view, data.is_conj())
+        private.set_neg(view, data.is_neg())
     return view

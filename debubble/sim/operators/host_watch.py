@@ -11,13 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from debubble.contract.python.follow import into_threads
 from debubble.contract.source_line import source_line
-from debubble.private.torch import (
-    TorchDispatchMode,
-    get_dispatch_stack_at,
-    len_torch_dispatch_stack,
-    schema,
-    to_copy,
-)
+from debubble.private import torch as private
 from debubble.rules.calls import during
 from debubble.timeline.event import Hazard
 
@@ -59,7 +53,7 @@ class HostWatch:
             mode.__exit__(*exception)
 
 
-class _HostOperators(TorchDispatchMode):
+class _HostOperators(private.TorchDispatchMode):
     def __init__(self, device: SimDevice) -> None:
         super().__init__()
         self.device = device
@@ -82,7 +76,7 @@ class _HostOperators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def _look_at(self, func: Any, args: tuple, kwargs: dict) -> None:
-        for position, argument in enumerate(schema(func).arguments):
+        for position, argument in enumerate(private.schema(func).arguments):
             value = args[position] if position < len(args) else kwargs.get(argument.name)
             writes = argument.alias_info is not None and argument.alias_info.is_write
             for tensor in flat_tensors(value):
@@ -95,7 +89,7 @@ class _HostOperators(TorchDispatchMode):
 def _is_upload(func: Any, kwargs: dict | None) -> bool:
     """Returns True for `to` with a device other than the CPU. Reads by such a copy are reported by
     `Copies`."""
-    device = (kwargs or {}).get("device") if func is to_copy.default else None
+    device = (kwargs or {}).get("device") if func is private.to_copy.default else None
     return device is not None and torch.device(device).type != "cpu"
 
 
@@ -107,8 +101,8 @@ def modes_are_on() -> bool:
 
 def _modes() -> list[Any]:
     """Returns this thread's active dispatch modes, the outermost first."""
-    count = len_torch_dispatch_stack()
-    return [get_dispatch_stack_at(place) for place in range(count)]
+    count = private.len_torch_dispatch_stack()
+    return [private.get_dispatch_stack_at(place) for place in range(count)]
 
 
 class _Reads(TorchFunctionMode):

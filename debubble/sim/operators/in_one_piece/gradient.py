@@ -10,12 +10,7 @@ from typing import Any
 import torch
 
 from debubble.clock.action import Action
-from debubble.private.torch import (
-    AutoDispatchBelowAutograd,
-    disable_current_modes,
-    len_torch_dispatch_stack,
-    schema,
-)
+from debubble.private import torch as private
 from debubble.rules.composition import name_of
 from debubble.rules.gradients import effects_of_gradient
 
@@ -60,7 +55,7 @@ def differentiable(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any)
         tensors = flat_tensors([args, list(kwargs.values())])
         if any(tensor.requires_grad for tensor in tensors):
             return _InOnePiece.apply(dispatcher, func, args, kwargs, *tensors)
-    with AutoDispatchBelowAutograd():
+    with private.AutoDispatchBelowAutograd():
         if modes_are_on():
             return func(*args, **kwargs)  # PyTorch passes it to the active modes.
         return dispatcher(func, args, kwargs)
@@ -112,7 +107,7 @@ def _draws(func: Any, args: tuple, kwargs: dict) -> bool:
     """Returns True if the call uses dropout: its gradient then has to drop the same elements."""
     return any(
         (args[position] if position < len(args) else kwargs.get(argument.name)) not in (None, 0.0)
-        for position, argument in enumerate(schema(func).arguments)
+        for position, argument in enumerate(private.schema(func).arguments)
         if argument.name in ("dropout_p", "dropout")
     )
 
@@ -152,9 +147,9 @@ def _compute(ctx: Any, inputs: Any, gradients: tuple) -> list[torch.Tensor | Non
 def _unseen(call: Callable[..., Any], *args: Any) -> Any:
     """Calls `call` with PyTorch's modes off, so that they don't take its CPU work for the user's,
     and returns its result."""
-    if not len_torch_dispatch_stack():
+    if not private.len_torch_dispatch_stack():
         return call(*args)
-    with disable_current_modes():
+    with private.disable_current_modes():
         return call(*args)
 
 
