@@ -1,7 +1,5 @@
 """A kernel that ends when the host opens the gate, or after a time limit."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import globaltimer

@@ -1,7 +1,5 @@
 """A kernel that does nothing for a given time."""
 
-from __future__ import annotations
-
 import triton
 from triton.language.extra.cuda import globaltimer
 

@@ -1,8 +1,6 @@
 """Triton's private names, most of them its interpreter's. Import this module where a kernel runs:
 Triton decides when it is imported whether it compiles or interprets kernels."""
 
-from __future__ import annotations
-
 from ..contract.packages.installed import installed
 from . import Names
 

@@ -1,7 +1,5 @@
 """Remedies for values that are read, by the text of the statement."""
 
-from __future__ import annotations
-
 from .remedy import MEANT, NUMBERS, TO_THE_HOST, Remedy
 
 BRINGS = rf"{NUMBERS}|cpu|numpy|to\b.*"

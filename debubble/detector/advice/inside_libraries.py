@@ -1,8 +1,6 @@
 """Remedies for waits in the lines of PyTorch and of other libraries."""
 
-from __future__ import annotations
-
-from .remedy import LEAVE, MEANT, TO_THE_HOST, UPLOADS, Remedy
+from .remedy import LEAVE, MEANT, TO_THE_HOST, UPLOADS, Remedy, UploadRemedy
 
 ACCELERATE_MOVES = r"accelerate/utils/operations\.py:\d+: .*tensor\.to\(device"
 MASKS = r"transformers/(masking_utils|modeling_attn_mask_utils)\.py"
@@ -24,10 +22,9 @@ INSIDE_PYTORCH = (
         "whether it may stop",
         through=r"transformers/generation/.*(stopping_criteria|unfinished_sequences)",
     ),
-    Remedy(
+    UploadRemedy(
         "leave it, or write the sampling loop yourself: the U-Net gets timesteps that were moved "
         "once, the scheduler those of the host",
-        UPLOADS,
         inside=r"diffusers/.*\btimesteps?\b",
     ),
     Remedy(
@@ -44,14 +41,12 @@ INSIDE_PYTORCH = (
         "numbers of the host",
         through=r"lightning/.*\blog_metrics\(",
     ),
-    Remedy(
+    UploadRemedy(
         "DataLoader(..., pin_memory=True): Lightning copies with non_blocking=True already",
-        UPLOADS,
         through=r"lightning/.*batch_to_device",
     ),
-    Remedy(
+    UploadRemedy(
         LEAVE + "Lightning moves the sum of a logged name when that name is logged first",
-        UPLOADS,
         through=r"lightning/.*logger_connector",
     ),
     Remedy(
@@ -129,9 +124,8 @@ INSIDE_PYTORCH = (
         "each update counts by bincount, which reads the largest value",
         inside=BINCOUNT,
     ),
-    Remedy(
+    UploadRemedy(
         "update() with several batches at once: the metric uploads a number or a list each time",
-        UPLOADS,
         inside=r"torchmetrics/",
     ),
     Remedy(

@@ -1,7 +1,5 @@
 """Remedies for the other waits: copies back, and waits for the device, a stream or an event."""
 
-from __future__ import annotations
-
 from .remedy import LEAVE, MEANT, Remedy
 
 OTHERS = (

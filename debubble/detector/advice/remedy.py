@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from ...timeline.holds import HoldKind
@@ -33,6 +34,10 @@ class Remedy(NamedTuple):
     """True if it applies only to threads other than the one that recorded."""
     of_steps: bool = False
     """True if it only helps a call that waits in each step. A call that waits once may wait."""
+
+
+UploadRemedy = partial(Remedy, kinds=UPLOADS)
+"""A remedy for uploads that wait."""
 
 
 NUMBERS = r"item|__(int|float|index|bool|complex|format)__|tolist|_local_scalar_dense"

@@ -1,8 +1,6 @@
 """Remedies for what is done once: modules that move, weights that are loaded, what is saved."""
 
-from __future__ import annotations
-
-from .remedy import LEAVE, MEANT, TO_THE_HOST, UPLOADS, Remedy
+from .remedy import LEAVE, MEANT, TO_THE_HOST, UPLOADS, Remedy, UploadRemedy
 
 SAVES = (
     r"\b(state_dict\(\)|torch\.save|save_pretrained|savez?\(|pickle\.dumps?|save_file|save_model"
@@ -49,9 +47,8 @@ OF_SETUP = (
         (*TO_THE_HOST, "pageable_download"),
         inside=r"safetensors/",
     ),
-    Remedy(
+    UploadRemedy(
         "load once, outside of the steps; " + MEANT + "loading waits",
-        UPLOADS,
         reads=r"\b(torch\.load|load_file|load_state_dict|from_pretrained)\(",
     ),
 )

@@ -1,8 +1,6 @@
 """Remedies for copies from the host to the device."""
 
-from __future__ import annotations
-
-from .remedy import TO_THE_HOST, UPLOADS, Remedy
+from .remedy import TO_THE_HOST, UPLOADS, Remedy, UploadRemedy
 
 INDEX_OF_THE_FORWARD_PASS = (
     "make the index of the forward pass on the device (torch.arange(n, device=x.device)), or "
@@ -21,9 +19,8 @@ OF_UPLOADS = (
         reads=r"\bself\.\w+\.(to|cuda|type_as)\(",
         form="in forward",
     ),
-    Remedy(
+    UploadRemedy(
         INDEX_OF_THE_FORWARD_PASS,
-        UPLOADS,
         call=r"_?index_put_?(_impl_)?",
     ),
     Remedy(INDEX_OF_THE_FORWARD_PASS, UPLOADS, reads=r"\bbackward\(|\bautograd\.grad\("),
@@ -32,9 +29,8 @@ OF_UPLOADS = (
         (*UPLOADS, *TO_THE_HOST),
         call=r"(tensor|as_tensor|asarray|new_tensor)\(list of tensors\)",
     ),
-    Remedy(
+    UploadRemedy(
         "torch.full((), value, device=device): the number goes along with the launch",
-        UPLOADS,
         call=r"(tensor|as_tensor|asarray)\(number\)",
     ),
     Remedy(
@@ -53,26 +49,22 @@ OF_UPLOADS = (
         form="moves literal",
         of_steps=True,
     ),
-    Remedy(
+    UploadRemedy(
         "x.new_full((), value): the number goes along with the launch",
-        UPLOADS,
         call=r"new_tensor\(number\)",
     ),
-    Remedy(
+    UploadRemedy(
         "torch.tensor(values, pin_memory=True).to(x.device, non_blocking=True)",
-        UPLOADS,
         call=r"new_tensor\b.*",
     ),
-    Remedy(
+    UploadRemedy(
         "upload the array once, before the loop, if it never changes; else "
         "torch.from_numpy(array).pin_memory().to(device, non_blocking=True)",
-        UPLOADS,
         call=r"(tensor|as_tensor|asarray)\(array\)",
         of_steps=True,
     ),
-    Remedy(
+    UploadRemedy(
         "torch.tensor(values, pin_memory=True).to(device, non_blocking=True)",
-        UPLOADS,
         call=r"(tensor|as_tensor|asarray)\b.*",
         of_steps=True,
     ),
@@ -82,63 +74,52 @@ OF_UPLOADS = (
         (*UPLOADS, *TO_THE_HOST),
         call=r"__[gs]etitem__\(.*mask on the host.*",
     ),
-    Remedy(
+    UploadRemedy(
         "upload the index once: index = torch.from_numpy(index).to(device) before the loop, or "
         "pinned and with non_blocking=True where it changes",
-        UPLOADS,
         call=r"__[gs]etitem__\(.*\barray\b.*",
     ),
-    Remedy(
+    UploadRemedy(
         "upload the index once: index = torch.tensor(index, device=device) before the loop, or "
         "pinned and with non_blocking=True where it changes",
-        UPLOADS,
         call=r"__[gs]etitem__\((.*, )?list\b.*",
     ),
-    Remedy(
+    UploadRemedy(
         "make the index on the device: torch.{made}(..., device=x.device)",
-        UPLOADS,
         call=r"__[gs]etitem__\(.*index on the host.*",
         reads=r"\[[^\]]*\btorch\.(?P<made>arange|randperm|randint|zeros|ones|linspace)\(",
     ),
-    Remedy(
+    UploadRemedy(
         "upload the index once, from pinned memory with non_blocking=True, and index with that",
-        UPLOADS,
         call=r"__[gs]etitem__\(.*index on the host.*",
     ),
-    Remedy(
+    UploadRemedy(
         "x.index_put_((i, j), x.new_full((), value)): the number is made on the device",
-        UPLOADS,
         call=r"__setitem__\(.*\b(index|position on the device)\b.*number.*",
         form="many indices",
     ),
-    Remedy(
+    UploadRemedy(
         "x.index_fill_(0, index, value): the number goes along with the launch",
-        UPLOADS,
         call=r"__setitem__\(.*\bindex\b.*number.*",
     ),
-    Remedy(
+    UploadRemedy(
         "x[...].fill_(value): the number goes along with the launch",
-        UPLOADS,
         call=r"__setitem__\(.*number.*",
     ),
-    Remedy(
+    UploadRemedy(
         "x[...].copy_(value, non_blocking=True), with the value in pinned memory",
-        UPLOADS,
         call=r"__setitem__\(.*value on the host.*",
     ),
-    Remedy(
+    UploadRemedy(
         "write a Python number instead of a tensor on the CPU: it goes along with the launch",
-        UPLOADS,
         call=r"(?!to\b|cuda\b)\w+\(.*number on the host.*",
     ),
-    Remedy(
+    UploadRemedy(
         "torch.full((), number, device=device): a number goes along with the launch",
-        UPLOADS,
         call=r"(to|cuda)\(.*number on the host.*",
     ),
-    Remedy(
+    UploadRemedy(
         "make the other tensor on the device, or upload it once from pinned memory",
-        UPLOADS,
         call=r"(?!to\b|cuda\b)\w+\(.*value on the host.*",
     ),
     # Copies.
@@ -161,24 +142,21 @@ OF_UPLOADS = (
         call=COPIES,
         form="moves factory",
     ),
-    Remedy(
+    UploadRemedy(
         "upload the array once, before the loop, if it never changes; else "
         "torch.from_numpy(array).pin_memory().to(device, non_blocking=True)",
-        UPLOADS,
         call=COPIES,
         form="moves array",
         of_steps=True,
     ),
-    Remedy(
+    UploadRemedy(
         "torch.tensor(values, pin_memory=True).to(device, non_blocking=True)",
-        UPLOADS,
         call=COPIES,
         form="moves values",
         of_steps=True,
     ),
-    Remedy(
+    UploadRemedy(
         "torch.tensor(values, pin_memory=True).to(device, non_blocking=True)",
-        UPLOADS,
         reads=r"\btorch\.cuda\.\w+Tensor\(",
     ),
     Remedy(
@@ -187,21 +165,18 @@ OF_UPLOADS = (
         call=r"(to|cuda|copy_|type|float|half)\b.*",
         of_steps=True,
     ),
-    Remedy(
+    UploadRemedy(
         PINNED + ", and add non_blocking=True; what never changes, move once before the loop",
-        UPLOADS,
         call=r"(to|cuda|type|float|half)\b.*",
         of_steps=True,
     ),
-    Remedy(
+    UploadRemedy(
         "x.copy_(pinned, non_blocking=True) from pinned memory that you fill before",
-        UPLOADS,
         call=r"copy_\b.*",
         of_steps=True,
     ),
-    Remedy(
+    UploadRemedy(
         "fill pinned, contiguous memory, and copy it with non_blocking=True",
-        UPLOADS,
         call=COPIES,
         of_steps=True,
     ),
