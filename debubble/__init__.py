@@ -38,17 +38,11 @@ Timeline.other_files = OtherFiles()
 make_lazy(
     __name__,
     {
-        "HostSyncError": "contract.host_syncs",
-        "SyncReport": "detector",
-        "UnexpectedCompile": "contract.compiles",
-        "accelerator": "accelerator",
-        "allow_compiles": "contract.compiles",
-        "allow_host_sync": "contract.host_syncs",
-        "as_cuda": "accelerator",
-        "find_host_syncs": "recording",
-        "no_compiles": "recording",
-        "no_host_syncs": "recording",
-        "record": "recording",
+        "accelerator": ["accelerator", "as_cuda"],
+        "contract.compiles": ["UnexpectedCompile", "allow_compiles"],
+        "contract.host_syncs": ["HostSyncError", "allow_host_sync"],
+        "detector": ["SyncReport"],
+        "recording": ["find_host_syncs", "no_compiles", "no_host_syncs", "record"],
     },
 )
 before_triton()

@@ -6,16 +6,17 @@ Half of the command line's commands need no torch, which takes seconds to import
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 
 from .contract.packages.pytorch import PyTorchNeeded
 
 
-def make_lazy(package: str, modules: Mapping[str, str]) -> None:
-    """Makes each name in `modules` an attribute of `package` that is imported on first use.
-    `modules` maps the name to the module of the package that defines it."""
+def make_lazy(package: str, names: Mapping[str, Iterable[str]]) -> None:
+    """Makes each of these names an attribute of `package` that is imported on first use. `names`
+    maps a module of the package to the names that it defines."""
+    modules = {name: module for module, its_names in names.items() for name in its_names}
 
     class LazyPackage(ModuleType):
         def __getattr__(self, name: str) -> object:

@@ -14,9 +14,8 @@ __all__ = ["find_host_syncs", "no_compiles", "no_host_syncs", "record"]
 make_lazy(
     __name__,
     {
-        "find_host_syncs": "collector",
-        "no_compiles": "forbidding",
-        "no_host_syncs": "forbidding",
-        "record": "recording",
+        "collector": ["find_host_syncs"],
+        "forbidding": ["no_compiles", "no_host_syncs"],
+        "recording": ["record"],
     },
 )

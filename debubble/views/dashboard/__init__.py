@@ -9,4 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Dashboard"]
 
-make_lazy(__name__, {"Dashboard": "dashboard"})
+make_lazy(__name__, {"dashboard": ["Dashboard"]})
