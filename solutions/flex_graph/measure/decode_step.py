@@ -88,10 +88,8 @@ def main(arguments: list[str] | None = None) -> None:
         "syncs": lambda cost: str(cost.counts["host_syncs"]),
         "graphs": lambda cost: str(cost.counts["graph_launches"]),
     }
-    options, accelerator = (
-        benchmark.parse_options("flex_graph", __doc__, arguments),
-        debubble.accelerator(),
-    )
+    options = benchmark.parse_options("flex_graph", __doc__, arguments)
+    accelerator = debubble.accelerator()
     presets = choose_presets(accelerator, options.quick)
     own = Benchmark("flex_graph", presets, measure, len(VARIANTS), columns, record_small_steps)
     benchmark.run(own, accelerator, options)

@@ -51,10 +51,8 @@ def main(arguments: list[str] | None = None) -> None:
         "pageable": lambda cost: str(cost.counts["h2d_pageable"]),
         "pinned": lambda cost: str(cost.counts["h2d_pinned"]),
     }
-    options, accelerator = (
-        benchmark.parse_options("gdn", __doc__, arguments),
-        debubble.accelerator(),
-    )
+    options = benchmark.parse_options("gdn", __doc__, arguments)
+    accelerator = debubble.accelerator()
     presets = choose_presets(accelerator, options.quick)
     own = Benchmark("gdn", presets, measure, len(VARIANTS), columns, record_small_steps)
     benchmark.run(own, accelerator, options)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -71,18 +70,6 @@ class Grid:
         return [[getattr(cell, kind) for cell in row] for row in self.times[path]]
 
 
-class Meter(Protocol):
-    """A meter of one copy's times in microseconds, as `CopyTimes` defines them. It calls `write`
-    first, which is not measured, and then `copy`, since the descriptors of a real transfer are also
-    written just before it."""
-
-    def wall(self, write: Call, copy: Call) -> tuple[float, float, float]:
-        """Returns the copy's (wall_us, host_us, event_us)."""
-
-    def device(self, write: Call, copy: Call, host_us: float) -> float:
-        """Returns the copy's device_us. The host needs about `host_us` to submit the copy."""
-
-
 def measure_grid(
     accelerator: Accelerator,
     paths: Mapping[str, Copy] | Ways,
@@ -113,7 +100,7 @@ def measure_grid(
 
 def measure_cells(
     memory: CopiedMemory,
-    meter: Meter,
+    meter: CudaMeter,
     paths: Mapping[str, Copy] | Ways,
     sizes: Sequence[int],
     counts: Sequence[int],
@@ -136,7 +123,7 @@ def measure_cells(
 
 def measure_cell(
     memory: CopiedMemory,
-    meter: Meter,
+    meter: CudaMeter,
     paths: Mapping[str, Copy],
     nbytes: int,
     count: int,
@@ -227,12 +214,17 @@ class CopiedMemory:
 
 
 class CudaMeter:
+    """A meter of one copy's times in microseconds, as `CopyTimes` defines them. It calls `write`
+    first, which is not measured, and then `copy`, since the descriptors of a real transfer are also
+    written just before it."""
+
     def __init__(self, accelerator: Accelerator) -> None:
         self._accelerator = accelerator
         self._stream = accelerator.stream()
         self._first, self._last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def wall(self, write: Call, copy: Call) -> tuple[float, float, float]:
+        """Returns the copy's (wall_us, host_us, event_us)."""
         self._stream.synchronize()
         write()
         with self._stream:

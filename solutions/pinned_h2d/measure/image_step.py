@@ -33,10 +33,8 @@ def main(arguments: list[str] | None = None) -> None:
         "kernel µs": lambda cost: f"{cost.attention_us:.1f}",
         "uploads": lambda cost: benchmark.uploads(cost.counts),
     }
-    options, accelerator = (
-        benchmark.parse_options("pinned_h2d", __doc__, arguments),
-        debubble.accelerator(),
-    )
+    options = benchmark.parse_options("pinned_h2d", __doc__, arguments)
+    accelerator = debubble.accelerator()
     presets = choose_presets(accelerator, options.quick)
     measured_steps = len(KINDS) * len(VARIANTS)
     own = Benchmark("pinned_h2d", presets, measure, measured_steps, columns, record_small_steps)

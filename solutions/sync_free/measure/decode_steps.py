@@ -35,10 +35,8 @@ def main(arguments: list[str] | None = None) -> None:
         "pageable": lambda cost: str(cost.counts["h2d_pageable"]),
         "pinned": lambda cost: str(cost.counts["h2d_pinned"]),
     }
-    options, accelerator = (
-        benchmark.parse_options("sync_free", __doc__, arguments),
-        debubble.accelerator(),
-    )
+    options = benchmark.parse_options("sync_free", __doc__, arguments)
+    accelerator = debubble.accelerator()
     presets = choose_presets(accelerator, options.quick)
     own = Benchmark("sync_free", presets, measure, len(VARIANTS), columns, record_small_steps)
     benchmark.run(own, accelerator, options)
