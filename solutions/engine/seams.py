@@ -13,21 +13,12 @@ from typing import Generic, TypeVar
 
 import torch
 
+from solutions import sync_free
 from solutions.flex_graph import FlexAttentionMetadataBuilder
 from solutions.flex_graph import before as flex_before
 from solutions.gdn import chunk_gated_delta_rule, each_layer
 from solutions.offload import SingleDirectionOffloadingHandler
 from solutions.offload import before as offload_before
-from solutions.sync_free import (
-    ReadBack,
-    _init_model_kwargs,
-    _prepare_kv_sharing_fast_prefill,
-    _run_ar,
-    apply_bad_words,
-    bincount,
-    causal_conv1d_fn,
-    update_ngram_gpu_tensors_incremental,
-)
 from solutions.sync_free.before import bad_words as bad_words_before
 from solutions.sync_free.before import causal_conv1d as conv_before
 from solutions.sync_free.before import data_parallel as data_parallel_before
@@ -81,16 +72,16 @@ SYNC_FREE = Seam(
     ),
     after=StepSide(
         inputs_class=PackedInputs,
-        read_back=ReadBack,
-        apply_bad_words=apply_bad_words,
+        read_back=sync_free.ReadBack,
+        apply_bad_words=sync_free.apply_bad_words,
         logprobs_of_steps=LogprobsOfSteps,
-        run_ar=_run_ar,
-        update_ngram=update_ngram_gpu_tensors_incremental,
-        bincount=bincount,
-        causal_conv1d_fn=causal_conv1d_fn,
+        run_ar=sync_free._run_ar,
+        update_ngram=sync_free.update_ngram_gpu_tensors_incremental,
+        bincount=sync_free.bincount,
+        causal_conv1d_fn=sync_free.causal_conv1d_fn,
         conv_can_be_captured=True,
-        logits_rows=_prepare_kv_sharing_fast_prefill,
-        init_model_kwargs=_init_model_kwargs,
+        logits_rows=sync_free._prepare_kv_sharing_fast_prefill,
+        init_model_kwargs=sync_free._init_model_kwargs,
         steps_ahead=1,
     ),
 )

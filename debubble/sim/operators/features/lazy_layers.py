@@ -8,13 +8,8 @@ from functools import partial, wraps
 from typing import Any
 
 import torch
+from torch.nn import parameter
 from torch.nn.modules.lazy import LazyModuleMixin
-from torch.nn.parameter import (  # type: ignore[attr-defined]  # in no list of public names
-    UninitializedBuffer,
-    UninitializedParameter,
-    UninitializedTensorMixin,
-    is_lazy,
-)
 
 from debubble.private.torch import apply_of, lazy_module_apply, own_buffers, own_parameters
 
@@ -24,9 +19,10 @@ KEPT = "_will_be_on_sim"
 
 
 def install() -> None:
-    for cls in (UninitializedParameter, UninitializedBuffer):
+    for cls in (parameter.UninitializedParameter, parameter.UninitializedBuffer):
         cls.__new__ = staticmethod(partial(_make, cls.__new__))  # type: ignore[method-assign]  # sim's way in
-    mixin: Any = UninitializedTensorMixin
+    # It is in no list of public names.
+    mixin: Any = parameter.UninitializedTensorMixin  # type: ignore[attr-defined]
     mixin.materialize = _materializing(mixin.materialize)
     lazy_module_apply.value = _move
 
@@ -46,11 +42,11 @@ def _move(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool =
     whether parameters without a shape yet will be on sim."""
     for tensors in (own_parameters(self), own_buffers(self)):
         for tensor in tensors.values():
-            if is_lazy(tensor):
+            if parameter.is_lazy(tensor):
                 like = torch.empty(0, dtype=tensor.dtype, device=_device_of(tensor))
                 setattr(tensor, KEPT, isinstance(fn(like), SimTensor))
     waiting = [
-        {name: t for name, t in tensors.items() if is_lazy(t) and getattr(t, KEPT)}
+        {name: t for name, t in tensors.items() if parameter.is_lazy(t) and getattr(t, KEPT)}
         for tensors in (own_parameters(self), own_buffers(self))
     ]
     for tensors, those in zip((own_parameters(self), own_buffers(self)), waiting, strict=True):
