@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from ..timeline.event import CopyKind
+from ..timeline.event import CopyKind
 
 
 class Action(NamedTuple):

@@ -5,15 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 
-from ..private.torch import dispatch_has_kernel_for_dispatch_key, op_dk, schema
+from ..private.torch import OpOverload, dispatch_has_kernel_for_dispatch_key, op_dk, schema
 from .operators import TABLE
-
-if TYPE_CHECKING:
-    from ..private.torch import OpOverload
 
 COMPOSITE_KEYS = (
     torch.DispatchKey.CompositeExplicitAutograd,

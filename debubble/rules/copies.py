@@ -5,14 +5,12 @@ Only metadata of tensors is used: shape, stride, dtype, address and whether they
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 
 from ..clock.action import SYNC, Action, copy, is_taken_over, kernel
-
-if TYPE_CHECKING:
-    from ..timeline.event import CopyKind
+from ..timeline.event import CopyKind
 
 Direction = Literal["h2d", "d2h", "d2d"]
 

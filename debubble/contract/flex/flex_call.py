@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from ..packages.pytorch import need_pytorch
+import torch
+from torch import Tensor
+
 from .mask_kind import kind_of
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
     from torch.nn.attention.flex_attention import BlockMask
-else:
-    torch = need_pytorch(__name__)
 
 SHORT = 128
 """The number of query tokens from which on a query is long: shorter ones may run in kernels that

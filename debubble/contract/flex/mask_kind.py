@@ -6,14 +6,8 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
-from ..packages.pytorch import need_pytorch
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = need_pytorch(__name__)
+import torch
 
 
 class _Same:

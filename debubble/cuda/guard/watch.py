@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -11,14 +9,11 @@ from debubble.clock.action import SYNC, Action, copy, kernel
 from debubble.contract.backward_pass import UNDER_WAY, note_forward
 from debubble.contract.host_syncs import HOST_SYNC, refuse
 from debubble.contract.source_line import source_line
-from debubble.private.torch import TorchDispatchMode, overload_name, to_copy
+from debubble.private.torch import OpOverload, TorchDispatchMode, overload_name, to_copy
 from debubble.rules.composition import name_of, parts_of
 from debubble.rules.copies import download, nbytes_of, upload
 from debubble.rules.operators import effects_of
 from debubble.rules.refusal import refusal
-
-if TYPE_CHECKING:
-    from debubble.private.torch import OpOverload
 
 aten = torch.ops.aten
 NUMBERS_FOR_TENSORS = {"Scalar", "Scalar_out"}

@@ -3,14 +3,10 @@ launches."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from debubble.traces.names import HOST_CATEGORIES
 
+from .kineto_rows import KinetoRow
 from .marks import COPY, FAILED
-
-if TYPE_CHECKING:
-    from .kineto_rows import KinetoRow
 
 
 def unrecorded_copy_calls(rows: list[KinetoRow]) -> list[KinetoRow]:

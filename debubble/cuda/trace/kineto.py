@@ -4,7 +4,6 @@ is, but its lines are those of our own marks."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +17,9 @@ from debubble.traces.names import BEGIN, END, PREFIX
 from debubble.traces.rows import ANNOTATION, COPY, KERNEL, MEMSET, OPERATOR, Collector, Rows
 
 from .driver_calls import unrecorded_copy_calls
+from .kineto_rows import KinetoRow, Trace
 from .marks import COMPILE, FAILED, UNMARKED, Mark, Marks
 from .marks import COPY as COPY_MARK
-
-if TYPE_CHECKING:
-    from .kineto_rows import KinetoRow, Trace
 
 
 def events_of(trace: Trace, marks: Marks, also: frozenset[Also] = frozenset()) -> list[Event]:

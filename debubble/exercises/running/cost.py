@@ -9,19 +9,16 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import debubble
+from debubble.accelerator import Accelerator
 
+from ..common.subject import Call, Common
 from ..instructions import python_instructions
 from ..kata_files.catalogue import Catalogue, Kata
 from ..teaching.inputs import used
 from .under_test import KataCode
-
-if TYPE_CHECKING:
-    from debubble.accelerator import Accelerator
-
-    from ..common.subject import Call, Common
 
 SIZED = "    sized="
 """The text in a kata's test file that gives a step of n items: a kata without it has no cost to

@@ -7,23 +7,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from debubble.private.pytest import leave_out_of_the_summary
 from debubble.progress import Standing
 
+from ..kata_files.catalogue import Kata
 from ..kata_files.progress import Progress
 from ..kata_files.tables import ExerciseError
 from ..kata_files.typed import typed
 from ..kata_files.workspace import Workspace
+from .course import Course
 from .time_limit import can_interrupt
 from .under_test import chosen_accelerator, chosen_device
-
-if TYPE_CHECKING:
-    from ..kata_files.catalogue import Kata
-    from .course import Course
 
 DEFAULT_REPORT = "fE"
 """pytest's own choice of what to list again at the end; the scoreboard replaces it."""

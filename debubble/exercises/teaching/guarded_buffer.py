@@ -3,12 +3,11 @@ a write outside the buffer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 
-if TYPE_CHECKING:
-    from debubble.accelerator import Accelerator
+from debubble.accelerator import Accelerator
 
 BAND = 4096
 """The bytes of the band on each side of a guarded buffer: a multiple of the alignment, so the

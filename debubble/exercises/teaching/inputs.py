@@ -7,19 +7,17 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 
 import debubble
+from debubble.accelerator import Accelerator
 from debubble.private.torch import tree_leaves, version
 from debubble.timeline.timeline import Timeline
 
 from .claims import expect_equal
 from .diagnosis import Diagnosis
-
-if TYPE_CHECKING:
-    from debubble.accelerator import Accelerator
 
 Result = TypeVar("Result")
 Arguments = TypeVar("Arguments", bound=tuple[object, ...])

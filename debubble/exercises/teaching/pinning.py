@@ -6,17 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
 
+from debubble.accelerator import Accelerator
 from debubble.contract.source_line import SourceLine, source_line
 
 from .diagnosis import Diagnosis
-
-if TYPE_CHECKING:
-    from debubble.accelerator import Accelerator
 
 MAKERS: dict[Any, tuple[str, ...]] = {
     torch: (

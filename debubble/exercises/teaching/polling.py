@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
+from debubble.accelerator import Accelerator
 from debubble.contract.source_line import source_line
 
 from .diagnosis import Diagnosis, KataFailure
-
-if TYPE_CHECKING:
-    from debubble.accelerator import Accelerator
 
 MOST_ASKED = 16
 """The most times in a row that a query of one event or stream may answer "not yet", unless an event

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import Hazard
 
 from ..memory.access_log import Knowledge
 from ..memory.blocks import ROUNDED_TO, Access, Block, Freed
-
-if TYPE_CHECKING:
-    from .races import Races
-    from .streams import SimStream
+from .races import Races
+from .streams import SimStream
 
 MOST_USED_BY_OTHERS = 1024
 """The most freed blocks that are remembered because another stream may still use them."""

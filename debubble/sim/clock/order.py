@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..memory.access_log import Knowledge
 from ..memory.blocks import Access
-
-if TYPE_CHECKING:
-    from .streams import SimStream
+from .streams import SimStream
 
 
 class Order:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,13 +14,11 @@ from ..memory.blocks import Access, Block, Past
 from ..memory.chosen import Chosen
 from ..memory.pieces import share_a_byte, span_of
 from ..memory.tape import Use
+from ..tensor import SimTensor
 from .graph_uses import GraphUse
 from .order import Order
+from .streams import SimStream
 from .touched import Where, is_again, is_all_of, ranges, touched
-
-if TYPE_CHECKING:
-    from ..tensor import SimTensor
-    from .streams import SimStream
 
 
 class Races:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -10,9 +10,7 @@ import torch
 from ..memory.blocks import Block, Part, Past, Span
 from ..memory.chosen import Chosen
 from ..memory.pieces import Pieces
-
-if TYPE_CHECKING:
-    from ..tensor import SimTensor
+from ..tensor import SimTensor
 
 Where: TypeAlias = torch.Tensor | Span | Chosen
 """The memory that an access touches: all elements of a CPU tensor, a range of addresses, or a part

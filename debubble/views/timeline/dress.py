@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
@@ -13,9 +13,6 @@ from debubble.timeline.data import TimelineData
 from .caption import heading, origin_of_times
 from .palette import CAUSE_HATCHES, CAUSE_STYLES, EVENT_STYLES, FAINT, GROUND, INK
 from .words import format_share, format_tick
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def dress(

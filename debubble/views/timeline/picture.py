@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -20,9 +20,6 @@ from .dress import dress
 from .merging import Span, join_by_share, shade
 from .palette import CAUSE_HATCHES, CAUSE_STYLES, EVENT_STYLES, GROUND
 from .words import drawable, ordered_lanes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 WIDTH = 9.6
 DOTS_PER_INCH = 110

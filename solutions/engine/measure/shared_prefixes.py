@@ -6,13 +6,14 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress
 
 from debubble.accelerator import Accelerator
 from solutions.measure.benchmark import Advance
+from solutions.offload import TransferResult
+from solutions.offload.memory.blocks import Blocks
 
 from ..engine import Engine
 from ..memory.offloader import TransferHandler
@@ -21,10 +22,6 @@ from ..requests.workload import Asked, Prompt, make_prompt, requests_behind
 from .presets import PrefixPreset
 from .throughput import AT_ONCE, Rate, rate_of
 from .variants import Engines, all_but, finish
-
-if TYPE_CHECKING:
-    from solutions.offload import TransferResult
-    from solutions.offload.memory.blocks import Blocks
 
 KIND = "shared prefixes"
 MEASURED = (all_but("offload_triton"), "all")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import torch
 
@@ -18,11 +18,9 @@ from solutions.flex_graph.model.attention import FlexAttention
 from solutions.flex_graph.steps.inputs import ModelInputs
 from solutions.gdn import GDNAttentionMetadata, GDNLayer, GDNState
 from solutions.pinned_h2d import prefix_attention
+from solutions.pinned_h2d.model.model import PrefixMetadata
 
 from .config import ModelConfig
-
-if TYPE_CHECKING:
-    from solutions.pinned_h2d.model.model import PrefixMetadata
 
 
 class SpanAttention(CachedAttention):

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
-from solutions.pinned_h2d import ModelRunner, TritonAttentionMetadata, before
+from solutions.pinned_h2d import Batch, ModelRunner, PrefixRanges, TritonAttentionMetadata, before
+from solutions.pinned_h2d.model.model import PrefixMetadata
 
 from ..model.config import EngineConfig
-
-if TYPE_CHECKING:
-    from solutions.pinned_h2d import Batch, PrefixRanges
-    from solutions.pinned_h2d.model.model import PrefixMetadata
 
 
 class RangesOfEachLayer:

@@ -5,22 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 
 from solutions.flex_graph.steps.step_runner import MetadataBuilder
 from solutions.gdn.metadata import Tables
+from solutions.pinned_h2d import Batch, PrefixRanges
+from solutions.pinned_h2d.model.model import PrefixMetadata
+from solutions.sync_free import DataParallelGroup, LogprobsTensors
+from solutions.sync_free.model.ngram_batch import NgramBatch
+from solutions.sync_free.sites.bad_words import BadWordsTokenIds
 
 from .step_inputs import DeviceInputs
-
-if TYPE_CHECKING:
-    from solutions.pinned_h2d import Batch, PrefixRanges
-    from solutions.pinned_h2d.model.model import PrefixMetadata
-    from solutions.sync_free import DataParallelGroup, LogprobsTensors
-    from solutions.sync_free.model.ngram_batch import NgramBatch
-    from solutions.sync_free.sites.bad_words import BadWordsTokenIds
 
 
 class ImageRanges(Protocol):
@@ -51,19 +49,19 @@ class Awaited(Protocol):
         yet."""
 
 
-RunAr = Callable[[bool, int, int, int, "DataParallelGroup"], Awaited]
+RunAr = Callable[[bool, int, int, int, DataParallelGroup], Awaited]
 """A function of should_ubatch, orig_num_tokens, padded_num_tokens, cudagraph_mode and the group. It
 tells all ranks what this rank is about to run, and gathers what they are about to run. Reading the
 result gives int32 [4, group.size], a column for each rank. All ranks call it equally often."""
 UpdateNgram = Callable[
-    ["NgramBatch", torch.Tensor, torch.Tensor, Mapping[str, int] | None, Set[str]],
+    [NgramBatch, torch.Tensor, torch.Tensor, Mapping[str, int] | None, Set[str]],
     Mapping[str, int] | None,
 ]
 """A function of a batch, token_ids [max_reqs, max_len], their numbers of tokens, the rows so far
 and the new ids. It writes the tokens of new requests to their rows, moves the tokens of other
 requests whose row has changed, and returns the row of each request."""
 GatherLogprobs = Callable[
-    [torch.Tensor, Mapping[int, Sequence[int]], torch.Tensor], "LogprobsTensors | None"
+    [torch.Tensor, Mapping[int, Sequence[int]], torch.Tensor], LogprobsTensors | None
 ]
 """A function of logits [rows, vocab_size], the ids that some rows ask for, and the sampled tokens
 [rows]. It returns the log-probabilities of both, or None if no row asks for any."""

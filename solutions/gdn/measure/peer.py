@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 NAME = "flash-linear-attention"
 PACKAGES = (NAME, "fla-core")

@@ -6,21 +6,17 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import torch
 
 from ..choice.presets import UPSTREAM
 from ..paths.descriptors import next_power_of_2
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .grid import Copy
+from .grid import Copy
 
 FUNCTION = "swap_blocks_batch"
 SRC_ACCESS_ORDER_ANY = 3

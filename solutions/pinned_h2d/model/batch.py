@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from ..ranges import MOST_SEQUENCES
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 PADDING_BLOCK = 0
 """The index of the KV cache block that belongs to no request; it pads the rows of a block table."""
