@@ -3,6 +3,7 @@ busy machine."""
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -76,6 +77,14 @@ def pytest_collection_finish() -> None:
 def made_before_pytest_runs_in_pytest(accelerator):
     """Makes the accelerator before any test that runs pytest inside pytest. Such a run drops its
     imports, and PyTorch can't register a device twice."""
+
+
+@pytest.fixture
+def as_a_script(monkeypatch):
+    """Restores after the test what running a script in this process changes."""
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 @pytest.fixture

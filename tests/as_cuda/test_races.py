@@ -6,7 +6,6 @@ who had never seen what finds the races. `wrong` and `right` have the kinds that
 
 import inspect
 import json
-import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -60,11 +59,8 @@ def test_a_right_program_has_no_race(program, hazards_of):
 
 
 @pytest.fixture
-def said_by_syncs(tmp_path, monkeypatch):
+def said_by_syncs(tmp_path, as_a_script):
     """Returns a function that runs a program by `debubble syncs --check` and returns the races."""
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
     def said(program):
         script, report = tmp_path / "script.py", tmp_path / "report.json"

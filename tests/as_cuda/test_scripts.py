@@ -42,14 +42,11 @@ def run(script: Path) -> debubble.SyncReport:
 
 
 @pytest.fixture
-def cuda(accelerator, monkeypatch):
+def cuda(accelerator, monkeypatch, as_a_script):
     """Runs a test with "cuda" meaning sim, or a real GPU if this is one. Restores Python's and
     PyTorch's global state afterwards."""
     # Importing PyTorch's compiler makes distributions trust their parameters.
     monkeypatch.setattr(Distribution, "_validate_args", Distribution._validate_args)
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     with debubble.as_cuda() if accelerator.modelled else nullcontext(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

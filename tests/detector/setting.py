@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import torch
 from torch import nn
 
 from debubble import Timeline
 
+T = TypeVar("T")
 CLOCKS_APART = 10_000
 """The most microseconds by which the clocks of host and device may differ in a recording."""
+
+
+def only(findings: Sequence[T]) -> T:
+    (finding,) = findings
+    return finding
 
 
 def rest_of_the_load(timeline: Timeline) -> float:

@@ -35,22 +35,11 @@ NO_VERDICT = ("No host syncs", "never waited", "--device cuda", "never used")
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, accelerator):
+def run(syncs):
     """Returns run(text, *options), which runs `debubble syncs` on a script with this text, writes
     JSON, SARIF and GitHub output, and returns the command's result."""
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    monkeypatch.chdir(tmp_path)
-
-    def run(text: str, *options: str):
-        (tmp_path / "script.py").write_text(text)
-        files = ["--json", "found.json", "--sarif", "found.sarif", "--github"]
-        command = ["syncs", *files, *options, "script.py"]
-        return CliRunner(env={"COLUMNS": "200"}).invoke(app, command)
-
-    return run
+    files = ["--json", "found.json", "--sarif", "found.sarif", "--github"]
+    return lambda text, *options: syncs(text, *files, *options)
 
 
 def test_a_run_that_is_terminated_still_reports(run, tmp_path):

@@ -33,11 +33,6 @@ def distribution(logits):
 
 
 @pytest.fixture
-def x(accelerator):
-    return torch.ones(4, 4, device=accelerator.device)
-
-
-@pytest.fixture
 def library(tmp_path, monkeypatch):
     """Returns a package that looks as if pip had installed it."""
     package = tmp_path / "site-packages" / "somebodys_models"

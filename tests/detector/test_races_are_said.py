@@ -2,12 +2,8 @@
 waits."""
 
 import json
-import sys
 
 import pytest
-from typer.testing import CliRunner
-
-from debubble.cli import app
 
 WRONG = {
     "read too early": """\
@@ -52,20 +48,10 @@ host.sum()
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, accelerator):
+def run(syncs, accelerator):
     if not accelerator.modelled:
         pytest.skip("a GPU shows a race now and then, and proves none")
-    accelerator.synchronize()
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    monkeypatch.chdir(tmp_path)
-
-    def run(text: str, *options: str):
-        (tmp_path / "script.py").write_text(text)
-        return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["syncs", *options, "script.py"])
-
-    return run
+    return syncs
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -14,17 +14,12 @@ from debubble.contract.source_line import SourceLine
 from debubble.detector.annotations import sarif
 from tests.timeline.recordings import READ, UPLOAD, Recording
 
-from .setting import CLOCKS_APART, rest_of_the_load
+from .setting import CLOCKS_APART, only, rest_of_the_load
 
 
 @pytest.fixture
 def x(accelerator):
     return torch.ones(64, 64, device=accelerator.device)
-
-
-def only(findings):
-    (finding,) = findings
-    return finding
 
 
 def test_each_line_is_summed_up(x):

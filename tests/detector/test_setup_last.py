@@ -4,9 +4,6 @@ import json
 import sys
 
 import pytest
-from typer.testing import CliRunner
-
-from debubble.cli import app
 
 HEAD = """\
 import debubble, torch
@@ -95,17 +92,9 @@ def run(x):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, accelerator):
-    accelerator.synchronize()
-    for name in ("argv", "path"):
-        monkeypatch.setattr(sys, name, list(getattr(sys, name)))
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    monkeypatch.chdir(tmp_path)
-
-    def run(text: str, *options: str, of=("script.py",)):
-        (tmp_path / "script.py").write_text(text)
-        options = ["syncs", "--json", "found.json", *options, *of]
-        printed = CliRunner(env={"COLUMNS": "200"}).invoke(app, options)
+def run(syncs, tmp_path):
+    def run(text: str, *options: str, **of):
+        printed = syncs(text, "--json", "found.json", *options, **of)
         assert printed.exit_code == 0, printed.output
         return printed.output, json.loads((tmp_path / "found.json").read_text())
 

@@ -33,26 +33,8 @@ x + 1
 """
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch, accelerator):
-    """Returns run(text, *options, arguments=()), which runs `debubble syncs` on a script with this
-    text in this process, and returns the command's result."""
-    main = sys.modules["__main__"]
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.chdir(tmp_path)
-
-    def run(text: str, *options: str, arguments: tuple[str, ...] = ()):
-        (tmp_path / "script.py").write_text(text)
-        command = ["syncs", *options, "script.py", *arguments]
-        return CliRunner(env={"COLUMNS": "200"}).invoke(app, command)
-
-    yield run
-    sys.modules["__main__"] = main
-
-
-def test_it_lists_the_lines_that_wait(run, accelerator):
-    result = run(LOOP)
+def test_it_lists_the_lines_that_wait(syncs, accelerator):
+    result = syncs(LOOP)
     assert result.exit_code == 0
     (wait,) = [line for line in result.stdout.splitlines() if "# the wait" in line]
     assert wait.split()[4] == "3"
@@ -61,40 +43,40 @@ def test_it_lists_the_lines_that_wait(run, accelerator):
     assert ("modelled" if accelerator.modelled else "measured") in result.stdout
 
 
-def test_what_is_allowed_is_listed_apart(run):
-    printed = run(LOOP).stdout
+def test_what_is_allowed_is_listed_apart(syncs):
+    printed = syncs(LOOP).stdout
     allowed = printed.partition("Allowed:\n")[2]
     assert "# meant" in allowed and "# the wait" not in allowed
 
 
-def test_a_script_that_never_waits_gets_one_clear_sentence(run):
-    result = run(QUIET, "--check")
+def test_a_script_that_never_waits_gets_one_clear_sentence(syncs):
+    result = syncs(QUIET, "--check")
     assert result.exit_code == 0
     assert "No host syncs: the host never waited for the device" in result.stdout
 
 
-def test_check_fails_where_a_wait_is_not_allowed(run):
-    assert run(LOOP, "--check").exit_code == 1
-    assert run(LOOP.replace("step(x)\nwith", "pass\nwith"), "--check").exit_code == 0
+def test_check_fails_where_a_wait_is_not_allowed(syncs):
+    assert syncs(LOOP, "--check").exit_code == 1
+    assert syncs(LOOP.replace("step(x)\nwith", "pass\nwith"), "--check").exit_code == 0
 
 
 @pytest.mark.parametrize("check", [(), ("--check",)])
-def test_a_script_that_never_touches_the_device_is_no_success(run, accelerator, check):
-    result = run("import torch; torch.ones(3).sum().item()", *check)
+def test_a_script_that_never_touches_the_device_is_no_success(syncs, accelerator, check):
+    result = syncs("import torch; torch.ones(3).sum().item()", *check)
     assert result.exit_code == 2
     assert "Nothing ran on the device" in result.stdout
     if accelerator.modelled:
         assert "debubble syncs --as-cuda" in result.stderr
 
 
-def test_the_script_finds_itself_as_python_would_run_it(run, tmp_path):
+def test_the_script_finds_itself_as_python_would_run_it(syncs, tmp_path):
     (tmp_path / "beside.py").write_text("name = 'a module beside the script'")
-    result = run(
+    result = syncs(
         "import sys, beside\n"
         "print(__name__, sys.argv, beside.name, __file__)\n"
         "print(sys.modules['__main__'].beside.name)\n"
         "def f(x: undefined_without_future_annotations = 1): ...\n",
-        arguments=("train", "--check", "-v"),
+        of=("script.py", "train", "--check", "-v"),
     )
     path = tmp_path / "script.py"
     assert result.stdout.splitlines()[0] == (
@@ -105,8 +87,10 @@ def test_the_script_finds_itself_as_python_would_run_it(run, tmp_path):
     assert result.exit_code == 1, "an annotation is looked up without `from __future__`"
 
 
-def test_a_script_that_raises_is_reported_until_then(run):
-    result = run(LOOP + "\ndef bad():\n    return x @ torch.ones(3, 3, device=x.device)\n\nbad()\n")
+def test_a_script_that_raises_is_reported_until_then(syncs):
+    result = syncs(
+        LOOP + "\ndef bad():\n    return x @ torch.ones(3, 3, device=x.device)\n\nbad()\n"
+    )
     assert result.exit_code == 1
     assert "# the wait" in result.stdout
     lines = result.stderr.splitlines()
@@ -126,15 +110,15 @@ def test_a_script_that_raises_is_reported_until_then(run):
         ("raise KeyboardInterrupt", 130, "KeyboardInterrupt"),
     ],
 )
-def test_the_exit_status_is_the_scripts(run, ending, status, says):
-    result = run(LOOP + ending)
+def test_the_exit_status_is_the_scripts(syncs, ending, status, says):
+    result = syncs(LOOP + ending)
     assert result.exit_code == status
     assert "# the wait" in result.stdout
     assert says in result.stderr
 
 
-def test_the_scripts_own_failure_comes_before_check(run):
-    assert run(LOOP + "sys.exit(3)", "--check").exit_code == 3
+def test_the_scripts_own_failure_comes_before_check(syncs):
+    assert syncs(LOOP + "sys.exit(3)", "--check").exit_code == 3
 
 
 @pytest.mark.sim
@@ -148,14 +132,14 @@ def test_the_scripts_own_failure_comes_before_check(run):
     ],
     ids=["this PyTorch", "one without CUDA", "one with CUDA"],
 )
-def test_a_script_for_cuda_is_told_what_to_do_on_sim(run, line):
-    result = run(line)
+def test_a_script_for_cuda_is_told_what_to_do_on_sim(syncs, line):
+    result = syncs(line)
     assert result.exit_code == 1
     assert "`debubble syncs --as-cuda` runs" in result.stderr
 
 
-def test_the_findings_and_the_timeline_can_be_kept(run, tmp_path):
-    result = run(LOOP + "\nimport os; os.chdir('/')", "--json", "found.json", "--save", "t.json")
+def test_the_findings_and_the_timeline_can_be_kept(syncs, tmp_path):
+    result = syncs(LOOP + "\nimport os; os.chdir('/')", "--json", "found.json", "--save", "t.json")
     assert result.exit_code == 0
     (finding,) = json.loads((tmp_path / "found.json").read_text())["findings"]
     assert (finding["line"], finding["count"]) == (8, 3)
@@ -164,8 +148,8 @@ def test_the_findings_and_the_timeline_can_be_kept(run, tmp_path):
     assert [event.allowed for event in events if event.kind == "sync"] == [False] * 3 + [True]
 
 
-def test_a_limit_is_told_when_it_is_reached(run):
-    result = run(LOOP, "--most-calls", "4")
+def test_a_limit_is_told_when_it_is_reached(syncs):
+    result = syncs(LOOP, "--most-calls", "4")
     assert "The recording was full" in result.stdout
 
 
