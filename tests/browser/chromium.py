@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -38,6 +38,25 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def quiet_page(browser: Browser, *bases: str, **options: Any) -> Iterator[Page]:
+    """Yields a page of a context of its own, made with these options. Checks at the end that it had
+    no error, logged nothing, opened no dialog and asked only for addresses that begin with a base,
+    "data:" or "blob:"."""
+    context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}} | options)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    trouble: list[str] = []
+    inside = (*bases, "data:", "blob:")
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("dialog", lambda dialog: trouble.append(dialog.message))
+    page.on("request", lambda r: r.url.startswith(inside) or trouble.append(r.url))
+    yield page
+    context.close()
+    assert trouble == []
 
 
 def need(*packages: str) -> None:

@@ -10,7 +10,7 @@ from debubble.views.prediction.stretch import Stretch, StretchField
 from debubble.views.timeline.palette import EVENT_STYLES
 from tests.timeline.recordings import Recording, transformer_step
 
-from .chromium import chromium
+from .chromium import chromium, quiet_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -29,18 +29,8 @@ def show(browser):
     that the page had no error and no request to other machines."""
     from .timeline_page import TimelinePage
 
-    page = browser.new_page(viewport={"width": 1000, "height": 600})
-    trouble = []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("request", lambda request: outside(request) and trouble.append(request.url))
-    yield lambda timeline, before=None: TimelinePage(page, timeline, before)
-    page.close()
-    assert trouble == []
-
-
-def outside(request) -> bool:
-    return not request.url.startswith(("data:", "about:"))
+    with quiet_page(browser, "about:", viewport={"width": 1000, "height": 600}) as page:
+        yield lambda timeline, before=None: TimelinePage(page, timeline, before)
 
 
 def test_the_wheel_zooms_about_the_pointer_and_a_double_click_resets(show):

@@ -38,17 +38,11 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def chapter(tmp_path_factory):
+def chapter(written):
     """Returns the path of a page of a real chapter, in a site of its own."""
-    need("nbconvert")
     from scripts.site import chapters
-    from scripts.site.files import write_static
-    from scripts.site.page import write_all
 
-    folder = tmp_path_factory.mktemp("chapter")
-    write_static(folder)
-    write_all([chapters.page_of(CHAPTER)], folder)
-    return folder / f"{CHAPTER.stem}.html"
+    return written([chapters.page_of(CHAPTER)]) / f"{CHAPTER.stem}.html"
 
 
 def test_a_chapter_is_not_large(chapter):

@@ -11,8 +11,6 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from tests.browser.chromium import need
-
 from .chapter import code, made_up_chapter, text
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
@@ -43,25 +41,20 @@ STATES += [json.dumps({"__proto__": "x", "constructor": "y", "question-1": "a" *
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(written, tmp_path_factory):
     """Returns the folder of a small site that knows its repository and its address."""
-    need("nbconvert", "playwright")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEBUBBLE_STORING", "1")
         from scripts.site import chapters, docs, front, katas
-        from scripts.site.files import write_static
-        from scripts.site.page import Site, write_all
+        from scripts.site.page import Site
 
         made = tmp_path_factory.mktemp("chapters")
         nbformat.write(made_up_chapter(), made / "00_made_up.ipynb")
         nbformat.write(chapter_with_folds(), made / "01_more.ipynb")
     of_chapters = [chapters.page_of(path) for path in sorted(made.glob("*.ipynb"))]
-    folder = tmp_path_factory.mktemp("book")
-    write_static(folder)
     pages = [front.page(ROOT, of_chapters), *of_chapters, *docs.pages(ROOT)]
     pages += [katas.index(ROOT, of_chapters), *katas.pages(ROOT)]
-    write_all(pages, folder, Site(REPOSITORY, "https://example.org/book/"))
-    return folder
+    return written(pages, Site(REPOSITORY, "https://example.org/book/"))
 
 
 def chapter_with_folds() -> NotebookNode:
@@ -87,26 +80,6 @@ def folded(cell: NotebookNode, begins: bool = False) -> NotebookNode:
     if begins:
         cell.metadata["jp-MarkdownHeadingCollapsed"] = True
     return cell
-
-
-@pytest.fixture
-def opened(browser, site):
-    """Returns opened(path), which opens a page. Checks that none logged anything."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    page = context.new_page()
-    page.set_default_timeout(10_000)
-    trouble = []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("dialog", lambda dialog: trouble.append(dialog.message))
-
-    def go(path: str):
-        page.goto(f"{site.as_uri()}/{path}")
-        return page
-
-    yield go
-    context.close()
-    assert trouble == []
 
 
 def test_each_heading_has_an_id_of_its_own_and_a_link(opened):

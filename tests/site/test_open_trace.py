@@ -11,7 +11,6 @@ import pytest
 from debubble.timeline import TraceFileError
 from debubble.traces.reading import read_trace
 from debubble.traces.summary import NOTES, summarize
-from tests.browser.chromium import need
 from tests.traces.handmade import Handmade
 from tests.traces.test_findings import gap, slow_launches, steps
 from tests.traces.test_mutated import mutated, whole
@@ -192,35 +191,19 @@ def test_damaged_traces_are_refused_or_read(analyze, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(written):
     """Returns the folder of a site that has only the page for traces."""
-    need("nbconvert", "playwright")
     from scripts.site import docs, front
-    from scripts.site.files import write_static
-    from scripts.site.page import write_all
 
-    folder = tmp_path_factory.mktemp("trace")
-    write_static(folder)
-    page = docs.page_of(ROOT / "docs/open_your_trace.md")
-    write_all([front.page(ROOT, []), page], folder)
-    return folder
+    return written([front.page(ROOT, []), docs.page_of(ROOT / "docs/open_your_trace.md")])
 
 
 @pytest.fixture
-def page(browser, site):
+def page(opened):
     """Returns the page. Checks at the end that it logged nothing and asked for nothing."""
-    page = browser.new_page(viewport={"width": 1400, "height": 1000})
-    page.set_default_timeout(60_000)
-    trouble, loaded = [], []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("request", lambda request: loaded.append(request.url))
-    page.goto((site / "index.html").as_uri())
+    page = opened("index.html")
     page.get_by_role("link", name="Open your trace").last.click()
-    yield page
-    page.close()
-    assert trouble == []
-    assert all(url.startswith((site.as_uri(), "data:", "blob:")) for url in loaded)
+    return page
 
 
 def drop(page, path: Path) -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.chromium import need
-
 from .hostile import addresses
 from .test_site import files_of
 
@@ -21,34 +19,17 @@ HOSTILE = 1_000
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(written):
     """Returns the folder of a site that has only the first page."""
-    need("nbconvert", "playwright")
     from scripts.site import front
-    from scripts.site.files import write_static
-    from scripts.site.page import write_all
 
-    folder = tmp_path_factory.mktemp("front")
-    write_static(folder)
-    write_all([front.page(ROOT, [])], folder)
-    return folder
+    return written([front.page(ROOT, [])])
 
 
 @pytest.fixture
-def page(browser, site):
+def page(opened):
     """Returns the first page. Checks at the end that it logged nothing and asked for nothing."""
-    page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.set_default_timeout(10_000)
-    trouble, loaded = [], []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("dialog", lambda dialog: trouble.append(dialog.message))
-    page.on("request", lambda request: loaded.append(request.url))
-    page.goto((site / "index.html").as_uri())
-    yield page
-    page.close()
-    assert trouble == []
-    assert all(url.startswith((site.as_uri(), "data:")) for url in loaded)
+    return opened("index.html")
 
 
 def program(page, name: str):

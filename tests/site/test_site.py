@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.browser.chromium import need
+from tests.browser.chromium import quiet_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -20,15 +20,12 @@ CHAPTER = "00_made_up.html"
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(written, tmp_path_factory):
     """Returns the folder of a small site: a made-up chapter, some pages of katas, the glossary and
     a reference."""
-    need("nbconvert", "playwright")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEBUBBLE_STORING", "1")
         from scripts.site import chapters, docs, front, katas, reference
-        from scripts.site.files import write_static
-        from scripts.site.page import write_all
 
         from .chapter import made_up_chapter
 
@@ -39,12 +36,8 @@ def site(tmp_path_factory):
     of_chapters = [chapters.page_of(path) for path in sorted(made.glob("*.ipynb"))]
     of_katas = katas.pages(ROOT)
     others = [*docs.pages(ROOT), reference.page_of("debubble")]
-    folder = tmp_path_factory.mktemp("site")
-    write_static(folder)
     first = [front.page(ROOT, of_chapters), katas.index(ROOT, of_chapters)]
-    pages = [*first, *of_chapters, *of_katas[:4], *others]
-    write_all(pages, folder)
-    return folder
+    return written([*first, *of_chapters, *of_katas[:4], *others])
 
 
 @pytest.fixture(scope="module")
@@ -62,35 +55,11 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def opened(browser, site):
-    """Returns opened(path), which opens a page of the small site from its file. Checks at the end
-    that there was no error and no request to other machines."""
-    yield from pages_at(browser, site.as_uri())
-
-
-@pytest.fixture
 def served(browser, server):
     """Returns served(path), which opens a page of the small site from a web server, with the same
     checks as `opened`."""
-    yield from pages_at(browser, server)
-
-
-def pages_at(browser, base):
-    page = browser.new_page(viewport={"width": 1100, "height": 900})
-    page.set_default_timeout(10_000)
-    trouble = []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    inside = (base, "data:", "blob:")
-    page.on("request", lambda r: r.url.startswith(inside) or trouble.append(r.url))
-
-    def go(path: str):
-        page.goto(f"{base}/{path}")
-        return page
-
-    yield go
-    page.close()
-    assert trouble == []
+    with quiet_page(browser, server) as page:
+        yield lambda path: page.goto(f"{server}/{path}") and page
 
 
 def awake(page, view: str, number: int = 0):
