@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -22,11 +22,18 @@ from .launches import LAUNCHES, VARIES
 from .launches.pinned_h2d import attention
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def on(how: dict | Callable[..., dict], architecture: int) -> dict:
+    """Returns the input of `triton.compile` for a launch on this architecture."""
+    return how(shared_memory=SHARED_MEMORY[architecture]) if callable(how) else how
+
+
 SLOW = {
     (kernel, name)
     for kernel, launches in LAUNCHES.items()
     for name, launch in launches.items()
-    if launch(shared_memory=SHARED_MEMORY[FULLY_COMPILED]).get("slow_to_compile")
+    if on(launch, FULLY_COMPILED).get("slow_to_compile")
 }
 EACH_LAUNCH = [
     pytest.param(kernel, name, marks=[pytest.mark.deep] if (kernel, name) in SLOW else [])
@@ -91,13 +98,13 @@ def jobs(
         for kernel, ways in LAUNCHES.items()
     }
     of_an_a100 = attention("bf16", 256, group=2, window=1024, shared_memory=SHARED_MEMORY[80])
-    launches[ATTENTION][TOO_WIDE] = lambda shared_memory: of_an_a100 | {"slow_to_compile": True}
+    launches[ATTENTION][TOO_WIDE] = of_an_a100 | {"slow_to_compile": True}
     chosen = [
         (
             kernel,
             {
                 name: {
-                    number: launch(shared_memory=SHARED_MEMORY[number])
+                    number: on(launch, number)
                     | ({"ptx_is_read": True} if deep and number == FULLY_COMPILED else {})
                     for of, number in wanted
                     if of == kernel
@@ -140,7 +147,7 @@ def test_it_compiles(compiled, kernel, launch, architecture):
     facts = compiled[kernel, launch, architecture]
     assert "error" not in facts, facts["error"]
     check_memory(kernel, launch, architecture, facts["shared"], facts["tensor_memory"])
-    how = LAUNCHES[kernel][launch](shared_memory=SHARED_MEMORY[architecture])
+    how = on(LAUNCHES[kernel][launch], architecture)
     expected = how.get("tensor_cores", False)
     assert facts["tensor_cores"] == expected, "which products use tensor cores"
     if "ptx" in facts:

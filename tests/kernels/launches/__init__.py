@@ -1,8 +1,8 @@
 """The launches of each Triton kernel of `solutions` by the steps, for any of the architectures.
 
 A module has `LAUNCHES`, {kernel: {name: how}}, and `VARIES`, {kernel: (numbers that differ in each
-step, tensors that have different places in an upload)}. `how(shared_memory=...)` gets the bytes
-that a block may have, and returns the input of `triton.compile`:
+step, tensors that have different places in an upload)}. `how` is the input of `triton.compile`, or
+a function that returns it for `shared_memory`, the bytes that a block may have:
 
     arguments        {name: type}
     aligned          names of arguments that are multiples of 16

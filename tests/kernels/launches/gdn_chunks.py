@@ -1,7 +1,5 @@
 """The launches of the kernels of the chunked delta rule."""
 
-from functools import partial
-
 from solutions.gdn.rule.chunk_batch import BLOCK_V as BLOCK_V_OF_STATES
 from solutions.gdn.rule.chunks import FLA_CHUNK_SIZE
 from solutions.gdn.rule.solve_chunks import MOST_REGISTERS
@@ -36,7 +34,7 @@ def chunk_launch(
     }
 
 
-def chunk_solve(dtype: str, key_size: int, *, shared_memory: int) -> dict:
+def chunk_solve(dtype: str, key_size: int) -> dict:
     """Describes a launch of the kernel that solves for how a chunk's tokens change one another."""
     vectors = "decays key_norms read_scales write_scales"
     launch = chunk_launch(
@@ -53,13 +51,7 @@ def chunk_solve(dtype: str, key_size: int, *, shared_memory: int) -> dict:
 
 
 def state_pass(
-    dtype: str,
-    key_size: int,
-    value_size: int,
-    stages: int,
-    *,
-    states: bool = True,
-    shared_memory: int,
+    dtype: str, key_size: int, value_size: int, stages: int, *, states: bool = True
 ) -> dict:
     """Describes a launch of the kernel that passes the states through the chunks of their
     sequences: in a pool, or from zeros."""
@@ -86,9 +78,7 @@ def state_pass(
     )
 
 
-def chunk_output(
-    dtype: str, key_size: int, value_size: int, *, normalize: bool = True, shared_memory: int
-) -> dict:
+def chunk_output(dtype: str, key_size: int, value_size: int, *, normalize: bool = True) -> dict:
     """Describes a launch of the kernel that computes a chunk's outputs: what its queries read."""
     return chunk_launch(
         dtype,
@@ -109,22 +99,19 @@ def chunk_output(
 
 LAUNCHES = {
     "solutions.gdn.rule.solve_chunks:chunk_solve_kernel": {
-        "bf16, keys of 128": partial(chunk_solve, "bf16", 128),
-        "fp16, keys of 64": partial(chunk_solve, "fp16", 64),
-        "fp32, keys of 128": partial(chunk_solve, "fp32", 128),
+        "bf16, keys of 128": chunk_solve("bf16", 128),
+        "fp16, keys of 64": chunk_solve("fp16", 64),
+        "fp32, keys of 128": chunk_solve("fp32", 128),
     },
     "solutions.gdn.rule.pass_states:state_pass_kernel": {
-        **{
-            f"bf16, {stages} stages": partial(state_pass, "bf16", 128, 128, stages)
-            for stages in (1, 3, 4)
-        },
-        "fp16, from zeros": partial(state_pass, "fp16", 16, 32, 1, states=False),
-        "fp32": partial(state_pass, "fp32", 128, 128, 1),
+        **{f"bf16, {stages} stages": state_pass("bf16", 128, 128, stages) for stages in (1, 3, 4)},
+        "fp16, from zeros": state_pass("fp16", 16, 32, 1, states=False),
+        "fp32": state_pass("fp32", 128, 128, 1),
     },
     "solutions.gdn.rule.read_outputs:chunk_output_kernel": {
-        "bf16, heads of 128": partial(chunk_output, "bf16", 128, 128),
-        "fp16, small heads": partial(chunk_output, "fp16", 16, 32, normalize=False),
-        "fp32, heads of 128": partial(chunk_output, "fp32", 128, 128),
+        "bf16, heads of 128": chunk_output("bf16", 128, 128),
+        "fp16, small heads": chunk_output("fp16", 16, 32, normalize=False),
+        "fp32, heads of 128": chunk_output("fp32", 128, 128),
     },
 }
 GATES_AND_TABLE = ["g", "beta", "cu_seqlens", "chunk_indices"]

@@ -1,36 +1,27 @@
 """The launches of the kernels of `solutions.host_bound`."""
 
-from functools import partial
-
 from solutions.host_bound.kernels import ROWS
 
-from .arguments import pointers
+from .arguments import launch, pointers
 
 
-def store(width: int, *, shared_memory: int) -> dict:
+def store(width: int) -> dict:
     """Describes a launch of the kernel that writes new tokens of `width` numbers into the cache."""
-    return launch(pointers("fp32", "new cache") | pointers("i32", "slots"), ["new", "cache"], width)
+    tensors = pointers("fp32", "new cache") | pointers("i32", "slots")
+    numbers = {"num_tokens": "i32"}
+    return launch(tensors | numbers, ["new", "cache"], ROWS=ROWS, WIDTH=width)
 
 
-def layer(width: int, *, shared_memory: int) -> dict:
+def layer(width: int) -> dict:
     """Describes a launch of the kernel that computes a layer."""
     tensors = pointers("fp32", "hidden scale bias output")
-    return launch(tensors, [*tensors], width)
-
-
-def launch(tensors: dict[str, str], aligned: list[str], width: int) -> dict:
-    return {
-        "arguments": tensors | {"num_tokens": "i32"},
-        "aligned": aligned,
-        "constants": {"ROWS": ROWS, "WIDTH": width},
-        "options": {"num_warps": 4},
-    }
+    return launch(tensors | {"num_tokens": "i32"}, [*tensors], ROWS=ROWS, WIDTH=width)
 
 
 KERNELS = {"specialised_kernel": store, "layer_kernel": layer}
 LAUNCHES = {
     f"solutions.host_bound.kernels:{name}": {
-        f"{width} numbers": partial(of_width, width) for width in (16, 256)
+        f"{width} numbers": of_width(width) for width in (16, 256)
     }
     for name, of_width in KERNELS.items()
 }

@@ -1,51 +1,40 @@
 """The launches of the kernels of `solutions.offload`."""
 
-from functools import partial
-
 from solutions.offload import UPSTREAM, Launch
 from solutions.offload.choice import upstream_scheme
 from solutions.offload.paths.descriptors import WORD
 
-from .arguments import pointers
+from .arguments import launch, pointers
 
 
-def swapped_chunks(how: Launch, *, vector: bool, shared_memory: int) -> dict:
+def swapped_chunks(how: Launch, *, vector: bool) -> dict:
     """Describes a launch of the kernel that copies a list of pieces, whose programs share the
     chunks of all pieces."""
-    return {
-        "arguments": descriptor_columns()
-        | {"num_jobs": "i32", "stride": "i32", "chunks_per_job": "i32"},
-        "aligned": [],
-        "constants": {
-            "WORDS": how.bytes_per_chunk // WORD,
-            "VECTOR": vector,
-            "STAGES": how.num_stages,
-        },
-        "options": {"num_warps": how.num_warps},
-        "ptx_is_read": True,
-    }
+    return launch(
+        descriptor_columns() | {"num_jobs": "i32", "stride": "i32", "chunks_per_job": "i32"},
+        [],
+        num_warps=how.num_warps,
+        WORDS=how.bytes_per_chunk // WORD,
+        VECTOR=vector,
+        STAGES=how.num_stages,
+    ) | {"ptx_is_read": True}
 
 
-def swapped_jobs(bytes_per_chunk: int, *, shared_memory: int) -> dict:
+def swapped_jobs(bytes_per_chunk: int) -> dict:
     """Describes a launch of the kernel that copies a list of pieces with one program for each
     piece."""
-    return {
-        "arguments": descriptor_columns() | {"num_jobs": "i32"},
-        "aligned": [],
-        "constants": {"WORDS": bytes_per_chunk // WORD},
-        "options": {"num_warps": upstream_scheme.NUM_WARPS},
-    }
+    return launch(
+        descriptor_columns() | {"num_jobs": "i32"},
+        [],
+        num_warps=upstream_scheme.NUM_WARPS,
+        WORDS=bytes_per_chunk // WORD,
+    )
 
 
-def copied_piece(words: int, *, shared_memory: int) -> dict:
+def copied_piece(words: int) -> dict:
     """Describes a launch of the kernel that copies one piece, whose place and size the host
     knows."""
-    return {
-        "arguments": {"source": "i64", "target": "i64", "num_words": "i32"},
-        "aligned": [],
-        "constants": {"WORDS": words},
-        "options": {"num_warps": 4},
-    }
+    return launch({"source": "i64", "target": "i64", "num_words": "i32"}, [], WORDS=words)
 
 
 def descriptor_columns() -> dict[str, str]:
@@ -54,22 +43,20 @@ def descriptor_columns() -> dict[str, str]:
 
 LAUNCHES = {
     "solutions.offload.swap_blocks:_swap_blocks_kernel": {
-        "4096-byte chunks": partial(swapped_chunks, Launch(bytes_per_chunk=4096), vector=False),
-        "4096-byte chunks, vectors": partial(
-            swapped_chunks, Launch(bytes_per_chunk=4096), vector=True
+        "4096-byte chunks": swapped_chunks(Launch(bytes_per_chunk=4096), vector=False),
+        "4096-byte chunks, vectors": swapped_chunks(Launch(bytes_per_chunk=4096), vector=True),
+        "8192-byte chunks, not pipelined": swapped_chunks(
+            Launch(bytes_per_chunk=8192, num_stages=1), vector=True
         ),
-        "8192-byte chunks, not pipelined": partial(
-            swapped_chunks, Launch(bytes_per_chunk=8192, num_stages=1), vector=True
-        ),
-        "one word": partial(swapped_chunks, Launch(bytes_per_chunk=8), vector=False),
+        "one word": swapped_chunks(Launch(bytes_per_chunk=8), vector=False),
     },
     "solutions.offload.choice.upstream_scheme:swap_jobs_kernel": {
-        "4 KiB pieces": partial(swapped_jobs, 4096),
-        "upstream's largest chunks": partial(swapped_jobs, UPSTREAM.bytes_per_chunk),
+        "4 KiB pieces": swapped_jobs(4096),
+        "upstream's largest chunks": swapped_jobs(UPSTREAM.bytes_per_chunk),
     },
     "solutions.offload.katas.before.copy_pieces:copy_piece_kernel": {
-        "a word": partial(copied_piece, 1),
-        "a page": partial(copied_piece, 512),
+        "a word": copied_piece(1),
+        "a page": copied_piece(512),
     },
 }
 VARIES = {

@@ -6,6 +6,8 @@ import torch
 
 from solutions.pinned_h2d.model.attention import choose_tile
 
+from .arguments import launch
+
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
@@ -26,27 +28,25 @@ def attention(
     tensors = dict.fromkeys(("output", "query", "key_cache", "value_cache"), f"*{dtype}")
     tables = dict.fromkeys(("block_table", "seq_lens", "query_start_loc", "ranges"), "*i32")
     strides = ("output_stride", "query_stride", "cache_block_stride", "cache_slot_stride")
-    return {
-        "arguments": tensors
+    return launch(
+        tensors
         | tables
         | {"max_ranges": "i32", "scale": "fp32"}
         | dict.fromkeys((*strides, "block_table_stride"), "i32"),
-        "aligned": [*tensors, *strides],
-        "constants": {
-            "GROUP": group,
-            "HEAD_SIZE": head_size,
-            "HEAD_PADDED": 1 << (head_size - 1).bit_length(),
-            "PAGE": 16,
-            "WINDOW": window,
-            "CLAMP_TO_WINDOW": clamp,
-            "HAS_RANGES": ranges,
-            "UPCAST": False,
-            "BLOCK_M": tile.block_m,
-            "BLOCK_N": tile.block_n,
-        },
-        "options": {"num_warps": tile.num_warps, "num_stages": tile.num_stages},
-        "tensor_cores": dtype != "fp32",
-    }
+        [*tensors, *strides],
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+        GROUP=group,
+        HEAD_SIZE=head_size,
+        HEAD_PADDED=1 << (head_size - 1).bit_length(),
+        PAGE=16,
+        WINDOW=window,
+        CLAMP_TO_WINDOW=clamp,
+        HAS_RANGES=ranges,
+        UPCAST=False,
+        BLOCK_M=tile.block_m,
+        BLOCK_N=tile.block_n,
+    ) | {"tensor_cores": dtype != "fp32"}
 
 
 LAUNCHES = {
