@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from debubble.timeline import CAUSES, Event, Timeline
+from debubble.timeline import CAUSES, COPY_KINDS, Event, Timeline
 from tests.instructions import instructions_of
 from tests.timeline.recordings import LAUNCH, READ, UPLOAD, Recording, transformer_step
 
@@ -17,93 +17,87 @@ def found(recording, **options):
     ]
 
 
-def two_kernels(second_launch, second_kernel, first_end=100.0):
-    """Returns a recording of two kernels: one from 0 to `first_end` µs, and one at `second_kernel`,
-    launched at `second_launch`, both (start, end) in µs."""
+def recording_of(*rows):
+    """Returns a recording of kernels and copies: (kind, start, end, (start, end) of its launch) in
+    µs each, and the stream if it isn't 0. The kind of a copy is its direction, and that of a
+    kernel is its name."""
     recording = Recording()
-    recording.kernel(0.0, first_end, recording.launch(-5, -1))
-    recording.kernel(*second_kernel, recording.launch(*second_launch))
+    for kind, start, end, launch, *stream in rows:
+        call = launch and recording.launch(*launch)
+        how = {"launched_by": call, "stream": stream[0] if stream else 0}
+        if kind in COPY_KINDS:
+            recording.copy(start, end, kind, **how)
+        else:
+            recording.kernel(start, end, name=kind, **how)
     return recording
 
 
-def test_a_launch_that_comes_late_is_waiting_for_the_host_all_the_way_to_the_device():
-    recording = two_kernels((140, 145), (148, 200))
-    assert found(recording) == [(100, 148, "waiting for the host")]
+FIRST = ("gemm", 0, 100, (-5, -1))
+HOST, COPY, KERNEL = (f"waiting for {what}" for what in ("the host", "a copy", "a kernel"))
+FOUND = {
+    "a late launch waits for the host all the way to the device": (
+        [FIRST, ("gemm", 148, 200, (140, 145))],
+        [(100, 148, HOST)],
+    ),
+    "what a late launch does not explain is other": (
+        [FIRST, ("gemm", 190, 200, (140, 145))],
+        [(100, 145, HOST), (145, 190, "other")],
+    ),
+    "a kernel that starts within its launch call waited for the host alone": (
+        [FIRST, ("gemm", 148, 200, (140, 150))],
+        [(100, 148, HOST)],
+    ),
+    "a small gap before a queued kernel is waiting for a kernel": (
+        [FIRST, ("gemm", 101.5, 200, (10, 15))],
+        [(100, 101.5, KERNEL)],
+    ),
+    "a long gap before a queued kernel is other": (
+        [FIRST, ("gemm", 150, 200, (10, 15))],
+        [(100, 150, "other")],
+    ),
+    "a copy on another stream is waited for once the kernel is queued": (
+        [FIRST, ("h2d_pinned", 50, 150, (2, 3), 1), ("gemm", 151, 200, (110, 120))],
+        [(100, 120, HOST), (120, 150, COPY), (150, 151, KERNEL)],
+    ),
+    "a copy that ends before the late launch is not what was waited for": (
+        [FIRST, ("h2d_pinned", 101, 110, (2, 3), 1), ("gemm", 151, 200, (140, 150))],
+        [(100, 151, HOST)],
+    ),
+    "a copy beside a running kernel costs nothing": (
+        [FIRST, ("h2d_pinned", 20, 80, (2, 3), 1), ("gemm", 100, 200, (4, 5))],
+        [],
+    ),
+    "an upload before the first kernel is waited for and a download at the end is work": (
+        [("h2d_pageable", 0, 30, (0, 1)), ("gemm", 30, 80, (2, 3)), ("d2h", 80, 100, (4, 5))],
+        [(0, 30, COPY)],
+    ),
+    "where only copies run they are the work": (
+        [("h2d_pinned", 0, 50, (0, 1)), ("h2d_pinned", 60, 90, (51, 58))],
+        [(50, 60, HOST)],
+    ),
+    "a device event without a known launch is never the hosts fault": (
+        [("gemm", 0, 10, None), ("gemm", 12, 20, None), ("gemm", 90, 99, None)],
+        [(10, 12, KERNEL), (20, 90, "other")],
+    ),
+}
+"""Recordings as rows, and their bubbles (start, end, cause)."""
 
 
-def test_what_a_late_launch_does_not_explain_is_other():
-    recording = two_kernels((140, 145), (190, 200))
-    assert found(recording) == [(100, 145, "waiting for the host"), (145, 190, "other")]
-
-
-def test_a_kernel_that_starts_within_its_launch_call_waited_for_the_host_alone():
-    assert found(two_kernels((140, 150), (148, 200))) == [(100, 148, "waiting for the host")]
-
-
-def test_a_small_gap_before_a_queued_kernel_is_waiting_for_a_kernel():
-    assert found(two_kernels((10, 15), (101.5, 200))) == [(100, 101.5, "waiting for a kernel")]
-
-
-def test_a_long_gap_before_a_queued_kernel_is_other():
-    assert found(two_kernels((10, 15), (150, 200))) == [(100, 150, "other")]
+@pytest.mark.parametrize("what", FOUND)
+def test_idle_time_has_its_cause(what):
+    rows, bubbles = FOUND[what]
+    recording = recording_of(*rows)
+    assert found(recording) == bubbles
+    timeline = recording.timeline
+    idle = sum(end - start for start, end, _ in bubbles)
+    assert timeline.idle_share() == pytest.approx(idle / timeline.span)
+    assert timeline.busy() == pytest.approx(timeline.span - idle)
 
 
 def test_a_copy_on_the_same_stream_is_waited_for():
-    recording = Recording()
-    recording.kernel(0, 100, recording.launch(0, 1))
-    recording.copy(101, 131, launched_by=recording.launch(2, 3))
-    recording.kernel(132, 200, recording.launch(4, 5))
-    assert found(recording) == [
-        (100, 101, "waiting for a kernel"),
-        (101, 131, "waiting for a copy"),
-        (131, 132, "waiting for a kernel"),
-    ]
+    recording = recording_of(FIRST, ("h2d_pageable", 101, 131, (2, 3)), ("gemm", 132, 200, (4, 5)))
+    assert found(recording) == [(100, 101, KERNEL), (101, 131, COPY), (131, 132, KERNEL)]
     assert [bubble.source for bubble in recording.timeline.bubbles()] == [LAUNCH, UPLOAD, LAUNCH]
-
-
-def test_a_copy_on_another_stream_is_waited_for_once_the_kernel_is_queued():
-    recording = Recording()
-    recording.kernel(0, 100, recording.launch(0, 1))
-    recording.copy(50, 150, "h2d_pinned", recording.launch(2, 3), stream=1)
-    recording.kernel(151, 200, recording.launch(110, 120))
-    assert found(recording) == [
-        (100, 120, "waiting for the host"),
-        (120, 150, "waiting for a copy"),
-        (150, 151, "waiting for a kernel"),
-    ]
-
-
-def test_a_copy_that_ends_before_the_late_launch_is_not_what_was_waited_for():
-    recording = Recording()
-    recording.kernel(0, 100, recording.launch(0, 1))
-    recording.copy(101, 110, "h2d_pinned", recording.launch(2, 3), stream=1)
-    recording.kernel(151, 200, recording.launch(140, 150))
-    assert found(recording) == [(100, 151, "waiting for the host")]
-
-
-def test_a_copy_beside_a_running_kernel_costs_nothing():
-    recording = Recording()
-    recording.kernel(0, 100, recording.launch(0, 1))
-    recording.copy(20, 80, "h2d_pinned", recording.launch(2, 3), stream=1)
-    recording.kernel(100, 200, recording.launch(4, 5))
-    assert found(recording) == []
-    assert recording.timeline.idle_share() == 0.0
-
-
-def test_an_upload_before_the_first_kernel_is_waited_for_and_a_download_at_the_end_is_work():
-    recording = Recording()
-    recording.copy(0, 30, launched_by=recording.launch(0, 1))
-    recording.kernel(30, 80, recording.launch(2, 3))
-    recording.copy(80, 100, "d2h", recording.launch(4, 5))
-    assert found(recording) == [(0, 30, "waiting for a copy")]
-    assert recording.timeline.busy() == 70.0
-
-
-def test_where_only_copies_run_they_are_the_work():
-    recording = Recording()
-    recording.copy(0, 50, "h2d_pinned", recording.launch(0, 1))
-    recording.copy(60, 90, "h2d_pinned", recording.launch(51, 58))
-    assert found(recording) == [(50, 60, "waiting for the host")]
 
 
 def test_the_line_to_look_at_is_the_sync_that_held_the_host():
@@ -148,42 +142,28 @@ def test_the_first_kernel_of_a_graph_waits_for_its_launch_after_a_copy_of_the_gr
     ]
 
 
-def test_a_device_event_without_a_known_launch_is_never_the_hosts_fault():
-    recording = Recording()
-    recording.kernel(0, 10)
-    recording.kernel(12, 20)
-    recording.kernel(90, 99)
-    assert [cause for _, _, cause in found(recording)] == ["waiting for a kernel", "other"]
-
-
 def test_a_leading_sleep_can_be_left_out():
-    recording = Recording()
-    recording.kernel(0, 1000, recording.launch(0, 1), name="sleep")
-    recording.kernel(1004, 1010, recording.launch(2, 3))
+    recording = recording_of(("sleep", 0, 1000, (0, 1)), ("gemm", 1004, 1010, (2, 3)))
     timeline = recording.timeline
     assert timeline.span == 1010
     assert timeline.device_span(ignore_sleep=True) == 10
     assert timeline.idle_share(ignore_sleep=True) == pytest.approx(0.4)
-    assert found(recording, ignore_sleep=True) == [(1000, 1004, "waiting for a kernel")]
+    assert found(recording, ignore_sleep=True) == [(1000, 1004, KERNEL)]
 
 
 def test_time_begins_behind_a_leading_sleep_whatever_ran_beside_it():
-    recording = Recording()
-    recording.kernel(0, 1000, recording.launch(0, 1), name="sleep")
-    recording.kernel(100, 110, recording.launch(2, 3), stream=1)
+    recording = recording_of(("sleep", 0, 1000, (0, 1)), ("gemm", 100, 110, (2, 3), 1))
     timeline = recording.timeline
     assert timeline.device_span(ignore_sleep=True) == timeline.idle_share(ignore_sleep=True) == 0
     recording.kernel(990, 1006, recording.launch(4, 5), stream=1)
     recording.kernel(1008, 1010, recording.launch(6, 7))
     assert timeline.device_span(ignore_sleep=True) == 10
     assert timeline.idle_share(ignore_sleep=True) == pytest.approx(0.2)
-    assert found(recording, ignore_sleep=True) == [(1006, 1008, "waiting for a kernel")]
+    assert found(recording, ignore_sleep=True) == [(1006, 1008, KERNEL)]
 
 
 def test_a_sleep_in_the_middle_is_work_like_any_other():
-    recording = Recording()
-    recording.kernel(0, 10, recording.launch(0, 1))
-    recording.kernel(10, 90, recording.launch(1, 2), name="sleep")
+    recording = recording_of(("gemm", 0, 10, (0, 1)), ("sleep", 10, 90, (1, 2)))
     assert recording.timeline.busy(ignore_sleep=True) == 90
 
 
