@@ -222,9 +222,8 @@ def test_nobody_can_cancel_what_is_not_served(engine):
     assert [output.finish_reason for output in engine.run()] == ["cancelled"]
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
+BAD_CONFIGS = {
+    EngineConfig.tiny(): [
         ({"num_cpu_blocks": -1}, "num_cpu_blocks -1: it is at least 0"),
         ({"max_images": 0}, "max_images 0: it must be at least 1"),
         ({"num_states": 0}, "num_states 0: it must be at least 1"),
@@ -238,15 +237,7 @@ def test_nobody_can_cancel_what_is_not_served(engine):
         ({"loads_ahead": True}, "loads_ahead True: it must be an integer"),
         ({"capture_sizes": (2.5,)}, "a graph for 2.5 tokens: capture sizes from 1"),
     ],
-)
-def test_an_engine_that_can_t_be(change, words):
-    with pytest.raises(ValueError, match=words):
-        replace(EngineConfig.tiny(), **change)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
+    EngineConfig.tiny().limits: [
         ({"num_gpu_blocks": 1}, "num_gpu_blocks 1: block 0 belongs to no request"),
         ({"max_num_seqs": 0}, "max_num_seqs 0: it must be at least 1"),
         ({"max_num_batched_tokens": -5}, "max_num_batched_tokens -5: it must be at least 1"),
@@ -259,10 +250,22 @@ def test_an_engine_that_can_t_be(change, words):
         ({"num_gpu_blocks": True}, "num_gpu_blocks True: it must be an integer"),
         ({"block_size": "16"}, "block_size '16': it must be an integer"),
     ],
+    ModelConfig.hybrid(): [
+        ({"pattern": ()}, r"layers \[\]: each is one of flex, spans, gdn"),
+        ({"pattern": ("flex", "mamba")}, r"layers \['flex', 'mamba'\]: each is one of"),
+        ({"image_vocab_size": -1}, "image_vocab_size -1: it is at least 0"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "change", "words"),
+    [(config, *row) for config, rows in BAD_CONFIGS.items() for row in rows],
+    ids=without_addresses,
 )
-def test_limits_that_can_t_be(change, words):
+def test_a_configuration_that_can_t_be(config, change, words):
     with pytest.raises(ValueError, match=words):
-        replace(EngineConfig.tiny().limits, **change)
+        replace(config, **change)
 
 
 def test_of_several_prompts_all_are_served_or_none(engine):
@@ -270,19 +273,6 @@ def test_of_several_prompts_all_are_served_or_none(engine):
         engine.generate([[1, 2], []])
     assert [request.request_id for request in engine.requests] == ["served"]
     check_blocks(engine)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"pattern": ()}, r"layers \[\]: each is one of flex, spans, gdn"),
-        ({"pattern": ("flex", "mamba")}, r"layers \['flex', 'mamba'\]: each is one of"),
-        ({"image_vocab_size": -1}, "image_vocab_size -1: it is at least 0"),
-    ],
-)
-def test_a_model_that_can_t_be(change, words):
-    with pytest.raises(ValueError, match=words):
-        replace(ModelConfig.hybrid(), **change)
 
 
 def test_an_optimisation_that_nobody_knows():
