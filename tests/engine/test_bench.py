@@ -1,7 +1,5 @@
 """The benchmark runs everything that it compares, says how it got its figures, and stores them."""
 
-import contextlib
-import io
 import json
 from dataclasses import replace
 
@@ -16,7 +14,7 @@ from solutions.engine.measure.variants import VARIANTS
 from solutions.engine.pictures.dashboard import TABLES, TOKENS
 from solutions.measure.benchmark import idle_in_a_row
 from tests.scheduling import schedule_only
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import test_the_table_stays_within_a_terminal, with_timelines  # noqa: F401
 
 COMPARED = ("none", "all")
 IN_A_ROW = {"decode": 2, "prefill": 1}
@@ -70,30 +68,15 @@ def tiny_prefixes():
 def run(accelerator, tmp_path_factory):
     """Runs the benchmark with --quick on a tiny model, with the variants "none" and "all". Returns
     (folder of its files, printed text)."""
-    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     preset = tiny(accelerator.modelled)
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(printed),
-        schedule_only(accelerator, TOKENS | TABLES),
-    ):
+    with pytest.MonkeyPatch.context() as patch, schedule_only(accelerator, TOKENS | TABLES):
         patch.setattr(of_bench, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
         patch.setattr(step_costs, "STEPS_IN_A_ROW", dict.fromkeys((True, False), IN_A_ROW))
         for name in ("hybrid", "hybrid_on_sim"):
             patch.setattr(ServingPreset, name, lambda: preset)
         patch.setattr(PrefixPreset, "tiny", tiny_prefixes)
-        step_costs.main(
-            [
-                "--quick",
-                "--runs",
-                "2",
-                "--output",
-                str(folder),
-                "--timelines",
-                str(folder / "timelines"),
-            ]
-        )
-    return folder, printed.getvalue()
+        quicker = lambda options: step_costs.main([*options, "--runs", "2"])
+        return with_timelines(quicker, tmp_path_factory.mktemp("bench"))
 
 
 def steps_of(run, name, preset="hybrid"):

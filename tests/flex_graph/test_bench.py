@@ -1,7 +1,5 @@
 """The benchmark runs all variants, says how it got its times, and stores them."""
 
-import contextlib
-import io
 import json
 from dataclasses import asdict, replace
 
@@ -16,7 +14,7 @@ from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
 from solutions.measure import benchmark
 from tests.scheduling import schedule_only
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import test_the_table_stays_within_a_terminal, with_timelines  # noqa: F401
 
 LAYERS = 2
 
@@ -24,14 +22,9 @@ LAYERS = 2
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
     """Returns (folder, printed text) of a quick run on a tiny model."""
-    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     tiny = asdict(replace(FlexConfig.tiny(), num_layers=LAYERS))
     workload = FlexWorkload(**tiny, cached=(5, 40), num_gpu_blocks=32)
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(printed),
-        schedule_only(accelerator, TABLES),
-    ):
+    with pytest.MonkeyPatch.context() as patch, schedule_only(accelerator, TABLES):
         for preset in ("narrow", "small"):
             patch.setattr(FlexWorkload, preset, lambda: workload)
         # These matter on a GPU: the model whose weights are read, and the blocks of a
@@ -39,8 +32,7 @@ def run(accelerator, tmp_path_factory):
         patch.setattr(FlexConfig, "llama_3_8b", FlexConfig.small)
         patch.setattr(step_limits, "BLOCKS", 64)
         patch.setattr(decode_step, "STEPS_IN_A_ROW", {True: 2, False: 3})
-        bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
-    return folder, printed.getvalue()
+        return with_timelines(bench.main, tmp_path_factory.mktemp("bench"))
 
 
 def test_every_variant_has_its_costs(accelerator, run):

@@ -1,7 +1,5 @@
 """The benchmark runs all variants, says how it got its times, and stores them."""
 
-import contextlib
-import io
 import json
 from dataclasses import replace
 
@@ -14,7 +12,7 @@ from solutions.gdn.measure.prefill_step import GDNWorkload
 from solutions.gdn.step import MOST_TOKENS, VARIANTS
 from solutions.measure import benchmark
 from tests.scheduling import schedule_only
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import test_the_table_stays_within_a_terminal, with_timelines  # noqa: F401
 
 LAYERS = 2
 
@@ -22,20 +20,14 @@ LAYERS = 2
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
     """Returns (folder, printed text) of a quick run on a small model of few layers and heads."""
-    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     shallow = replace(GDNWorkload.small(), num_layers=LAYERS, num_v_heads=1)
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(printed),
-        schedule_only(accelerator),
-    ):
+    with pytest.MonkeyPatch.context() as patch, schedule_only(accelerator):
         patch.setattr(GDNWorkload, "small", lambda: shallow)
         patch.setattr(forward_calls, "HEADS", 4)
         # The peer changes its process, so test_forward_comparison runs it in a process of
         # its own.
         patch.setattr(forward_comparison, "missing_peer", lambda: "Without its peer.")
-        bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
-    return folder, printed.getvalue()
+        return with_timelines(bench.main, tmp_path_factory.mktemp("bench"))
 
 
 def test_every_variant_has_its_costs(accelerator, run):

@@ -1,7 +1,5 @@
 """The host-bound benchmark: its table, its record, and an older checkout beside this one."""
 
-import contextlib
-import io
 import json
 import os
 
@@ -11,7 +9,7 @@ from debubble.assets import ASSETS
 from solutions.engine.pictures.dashboard import TABLES, TOKENS
 from solutions.host_bound.measure import engine_steps, host_steps
 from tests.scheduling import schedule_only
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import quick, test_the_table_stays_within_a_terminal  # noqa: F401
 
 MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "host_bound.json"
 
@@ -20,17 +18,11 @@ MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "host_bound.json"
 def run(accelerator, tmp_path_factory):
     """Returns (folder, printed text) of a quick run, with this checkout as the older one too, under
     a relative path."""
-    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     here = os.path.relpath(engine_steps.ROOT)
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(printed),
-        schedule_only(accelerator, TOKENS | TABLES),
-    ):
+    with pytest.MonkeyPatch.context() as patch, schedule_only(accelerator, TOKENS | TABLES):
         patch.setattr(host_steps, "STEPS_IN_A_ROW", 3)
         patch.setattr(engine_steps, "STEPS", 2)
-        host_steps.main(["--quick", "--output", str(folder), "--against", here])
-    return folder, printed.getvalue()
+        return quick(host_steps.main, tmp_path_factory.mktemp("bench"), "--against", here)
 
 
 @pytest.mark.sim

@@ -1,7 +1,5 @@
 """The benchmark runs both ways of loading, says how it got its times, and stores them."""
 
-import contextlib
-import io
 import json
 from dataclasses import replace
 
@@ -12,20 +10,18 @@ from solutions.offload import bench
 from solutions.offload.bench import VARIANTS
 from solutions.offload.measure import grid, grid_report
 from solutions.offload.serving_loop.config import ServingConfig
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import test_the_table_stays_within_a_terminal, with_timelines  # noqa: F401
 
 
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
     """Returns (folder, printed text) of a quick run on a tiny model."""
-    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     tiny = replace(ServingConfig.tiny(), num_requests=3)
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ServingConfig, "small", lambda: tiny)
         patch.setattr(grid, "MEMORY", 1 << 26)
         patch.setattr(grid_report, "RUN_PIECES", 64)
-        bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
-    return folder, printed.getvalue()
+        return with_timelines(bench.main, tmp_path_factory.mktemp("bench"))
 
 
 def test_both_ways_of_loading_have_their_costs(accelerator, run):

@@ -1,7 +1,5 @@
 """The benchmark runs all variants, says how it got its times, and stores them."""
 
-import contextlib
-import io
 import json
 
 import pytest
@@ -10,7 +8,7 @@ from debubble.assets import ASSETS
 from solutions.measure import benchmark
 from solutions.sync_free.measure import decode_steps
 from tests.common import claims
-from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
+from tests.terminal import quick, test_the_table_stays_within_a_terminal  # noqa: F401
 
 VARIANTS = ["before", "separate", "after"]
 MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"
@@ -19,15 +17,9 @@ MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
     """Returns (folder, printed text) of a quick run on the small model only."""
-    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(printed),
-        claims.answers_in_time(accelerator),
-    ):
+    with pytest.MonkeyPatch.context() as patch, claims.answers_in_time(accelerator):
         patch.setattr(decode_steps, "STEPS_IN_A_ROW", 3)
-        decode_steps.main(["--quick", "--output", str(folder)])
-    return folder, printed.getvalue()
+        return quick(decode_steps.main, tmp_path_factory.mktemp("bench"))
 
 
 @pytest.fixture(scope="module")
