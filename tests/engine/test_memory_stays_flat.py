@@ -5,7 +5,6 @@ import pytest
 from solutions.engine import Optimizations, SamplingParams
 from solutions.engine.requests.workload import make_prompt
 from solutions.gdn.metadata import GDNAttentionMetadataBuilder
-from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.selection import DmaSwap
 from tests.gdn.batches import Requests
 from tests.memory_in_use import expect_flat
@@ -43,9 +42,7 @@ def test_of_an_engine_that_loads_stores_preempts_and_cancels(accelerator, count)
 @COUNTS
 def test_of_a_handler_whose_transfers_are_reported(accelerator, count):
     case = KVCase(accelerator, num_tensors=2, num_gpu=8, num_cpu=8)
-    handler = SingleDirectionOffloadingHandler(
-        case.groups, gpu_to_cpu=False, swap=DmaSwap(any_order=True)
-    )
+    handler = case.handler(swap=DmaSwap(any_order=True))
 
     def transfer(number):
         handler.transfer_async(number, [[number % 8]], [[number % 5]])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 
 GUARD = 1
@@ -79,6 +80,10 @@ class KVCase:
         for (gpu, cpu), (right_gpu, right_cpu) in zip(self.wholes, self.expected, strict=True):
             assert torch.equal(gpu.cpu(), right_gpu)
             assert torch.equal(cpu, right_cpu)
+
+    def handler(self, *, gpu_to_cpu: bool = False, **options) -> SingleDirectionOffloadingHandler:
+        """Returns a handler of the groups, of loads unless `gpu_to_cpu`."""
+        return SingleDirectionOffloadingHandler(self.groups, gpu_to_cpu=gpu_to_cpu, **options)
 
     def _ids(self, count: int, of: int, mapping: str) -> list[int]:
         if mapping == "random":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,13 @@ class Swap:
     def expect_copied(self) -> None:
         """Waits for the device, and checks all bytes of the target."""
         assert torch.equal(self._held(), self.expected)
+
+    def expect_copied_by(self, call: Callable[..., object], *columns, **options) -> None:
+        """Calls with these columns, or else the descriptors, on a stream of its own, and checks all
+        bytes of the target."""
+        with current().stream():
+            call(*(columns or self.descriptors), **options)
+        self.expect_copied()
 
     def expect_untouched(self) -> None:
         assert torch.equal(self._held(), self.untouched)

@@ -50,7 +50,7 @@ def finished(handler, accelerator):
 @pytest.mark.parametrize("factor", [1, 3])
 def test_blocks_arrive(accelerator, gpu_to_cpu, swap, mapping, page, factor):
     case = KVCase(accelerator, factors=[factor], pages=[page])
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu, swap=SWAPS[swap])
+    handler = case.handler(gpu_to_cpu=gpu_to_cpu, swap=SWAPS[swap])
     with debubble.record(accelerator) as timeline:
         transfer(handler, case, 0, case.blocks(3, mapping))
         handler.wait([0])
@@ -67,7 +67,7 @@ def test_a_first_block_may_be_skipped_in_part_and_a_last_one_too(
     accelerator, gpu_to_cpu, skip, last
 ):
     case = KVCase(accelerator, factors=[3], pages=[64], num_tensors=2)
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu)
+    handler = case.handler(gpu_to_cpu=gpu_to_cpu)
     (gpu_blocks,), cpu_blocks = case.blocks(3, skip=skip)
     transfer(handler, case, 0, ([gpu_blocks[: len(gpu_blocks) - last]], cpu_blocks), skip)
     (result,) = finished(handler, accelerator)
@@ -80,7 +80,7 @@ def test_a_first_block_may_be_skipped_in_part_and_a_last_one_too(
 @pytest.mark.parametrize("copied_bytes", [8, 488, 13], ids=["a-word", "most-of-it", "odd"])
 def test_less_than_a_row_may_be_copied(accelerator, gpu_to_cpu, factor, copied_bytes):
     case = KVCase(accelerator, factors=[factor], pages=[512], copied_bytes=copied_bytes)
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu)
+    handler = case.handler(gpu_to_cpu=gpu_to_cpu)
     transfer(handler, case, 0, case.blocks(3, "run"))
     (result,) = finished(handler, accelerator)
     assert result.num_bytes == 3 * factor * copied_bytes * 4
@@ -90,7 +90,7 @@ def test_less_than_a_row_may_be_copied(accelerator, gpu_to_cpu, factor, copied_b
 @BOTH_DIRECTIONS
 def test_several_groups_with_pages_of_their_own(accelerator, gpu_to_cpu):
     case = KVCase(accelerator, factors=[1, 3, 2], pages=[64, 128, 192], num_tensors=3)
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu)
+    handler = case.handler(gpu_to_cpu=gpu_to_cpu)
     gpu_blocks, cpu_blocks = case.blocks(3)
     transfer(handler, case, "all", (gpu_blocks, cpu_blocks))
     transfer(handler, case, "one", ([[], gpu_blocks[1], []], [[], cpu_blocks[1], []]))
@@ -101,7 +101,7 @@ def test_several_groups_with_pages_of_their_own(accelerator, gpu_to_cpu):
 
 def test_groups_may_skip_differently(accelerator):
     case = KVCase(accelerator, factors=[3, 3], pages=[64], num_tensors=1)
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False)
+    handler = case.handler()
     handler.transfer_async(0, [[1, 2], [3]], [[5], [6]], skip=[1, 2])
     finished(handler, accelerator)
     for (gpu, cpu), (places, cpu_block, skip) in zip(
@@ -125,14 +125,14 @@ def test_registered_memory_is_as_good_as_pinned(accelerator):
 
 
 def test_no_blocks_are_a_transfer_too(accelerator, small):
-    handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=False)
+    handler = small.handler()
     handler.transfer_async(5, [[]], [[]])
     assert finished(handler, accelerator) == [(5, True, 0, None)]
     small.expect()
 
 
 def test_ids_may_come_as_arrays(accelerator, small):
-    handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=False)
+    handler = small.handler()
     ids = torch.tensor([3, 1])
     handler.transfer_async(0, [ids.numpy()], [ids.to(torch.int32).numpy()])
     small.apply([[3, 1]], [[3, 1]], gpu_to_cpu=False)
@@ -141,10 +141,7 @@ def test_ids_may_come_as_arrays(accelerator, small):
 
 
 def test_the_host_waits_for_nothing(accelerator, small):
-    handlers = [
-        SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=gpu_to_cpu)
-        for gpu_to_cpu in (False, True)
-    ]
+    handlers = [small.handler(gpu_to_cpu=gpu_to_cpu) for gpu_to_cpu in (False, True)]
 
     def transfer_ten_times(gate):
         reported = []
@@ -171,7 +168,7 @@ def test_the_host_waits_for_nothing(accelerator, small):
 
 
 def test_a_transfer_is_reported_once_and_in_order(accelerator, small):
-    handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=False)
+    handler = small.handler()
     for job_id in (7, 3, 5):
         handler.transfer_async(job_id, *small.blocks(1))
     assert [result.job_id for result in finished(handler, accelerator)] == [7, 3, 5]
@@ -189,7 +186,7 @@ def test_transfers_run_one_after_another(accelerator, small):
         accelerator.sleep(next(naps))
         copy_batch(*descriptors)
 
-    handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=False, swap=swap)
+    handler = small.handler(swap=swap)
     for job_id in range(6):
         handler.transfer_async(job_id, *small.blocks(1))
     transfers = list(handler._in_flight.values())
@@ -205,7 +202,7 @@ def test_transfers_run_one_after_another(accelerator, small):
 
 
 def test_wait_is_for_these_and_no_others(accelerator, small):
-    handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=False, swap=copy_batch)
+    handler = small.handler(swap=copy_batch)
 
     def two_pairs_of_transfers(at_most_ms):
         """Queues transfers 0 and 1 behind one closed gate, and 2 and 3 behind another. Returns both
@@ -236,7 +233,7 @@ def test_wait_is_for_these_and_no_others(accelerator, small):
 def test_whoever_drops_a_handler_waits_for_its_transfers(accelerator, small):
     """Deleting a handler waits for its transfers, which would otherwise write to memory that was
     freed with it."""
-    handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=True)
+    handler = small.handler(gpu_to_cpu=True)
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(20.0)
         transfer(handler, small, 0, small.blocks(1))
@@ -251,9 +248,7 @@ def test_whoever_drops_a_handler_waits_for_its_transfers(accelerator, small):
 def test_a_transfer_waits_for_the_stream_that_it_was_told_of(accelerator, gpu_to_cpu):
     case = KVCase(accelerator, pages=[64], num_tensors=1, num_gpu=4, num_cpu=4)
     compute = accelerator.stream()
-    handler = SingleDirectionOffloadingHandler(
-        case.groups, gpu_to_cpu=gpu_to_cpu, compute_stream=compute
-    )
+    handler = case.handler(gpu_to_cpu=gpu_to_cpu, compute_stream=compute)
     gpu = case.wholes[0][0]
     with debubble.record(accelerator) as timeline:
         with compute:
@@ -270,9 +265,7 @@ def test_a_transfer_waits_for_the_stream_that_it_was_told_of(accelerator, gpu_to
 def test_what_a_load_brings_is_read_behind_it(accelerator, small):
     """`make_stream_wait` makes a stream wait for the load on the device, so reads queued after it
     are right, and the host continues."""
-    handler = SingleDirectionOffloadingHandler(
-        small.groups, gpu_to_cpu=False, swap=_slowly(accelerator)
-    )
+    handler = small.handler(swap=_slowly(accelerator))
     gpu, cpu = small.groups[0].tensors[0].gpu, small.groups[0].tensors[0].cpu
     with debubble.record(accelerator) as timeline, debubble.no_host_syncs():
         handler.transfer_async(0, [[1]], [[2]])
@@ -290,9 +283,7 @@ def test_what_a_load_brings_is_read_behind_it(accelerator, small):
 
 @pytest.mark.sim
 def test_without_that_wait_it_is_a_race(accelerator, small):
-    handler = SingleDirectionOffloadingHandler(
-        small.groups, gpu_to_cpu=False, swap=_slowly(accelerator)
-    )
+    handler = small.handler(swap=_slowly(accelerator))
     gpu = small.groups[0].tensors[0].gpu
     with debubble.record(accelerator) as timeline:
         handler.transfer_async(0, [[1]], [[2]])
@@ -318,7 +309,7 @@ def test_streams_events_and_buffers_are_used_again(accelerator, small, monkeypat
             return make()
 
         monkeypatch.setattr(accelerator, name, counting)
-    handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=False, swap=copy_batch)
+    handler = small.handler(swap=copy_batch)
     for job_id in range(300):
         handler.transfer_async(job_id, *small.blocks(1))
         handler.wait([job_id])
@@ -331,9 +322,7 @@ def test_streams_events_and_buffers_are_used_again(accelerator, small, monkeypat
 
 def test_descriptors_lie_in_the_pool_in_pinned_memory(accelerator, small):
     seen = []
-    handler = SingleDirectionOffloadingHandler(
-        small.groups, gpu_to_cpu=False, swap=lambda *columns: seen.append(columns)
-    )
+    handler = small.handler(swap=lambda *columns: seen.append(columns))
     handler.transfer_async(0, [[4, 2]], [[1, 9]])
     (columns,) = seen
     assert [(column.dtype, len(column)) for column in columns] == [(torch.int64, 4)] * 3

@@ -77,7 +77,7 @@ def expect_nothing_happened(accelerator, case, handler, timeline):
 @pytest.mark.parametrize("gpu_to_cpu", [False, True], ids=["load", "store"])
 @pytest.mark.parametrize(("blocks", "skip", "message"), BAD_BLOCKS)
 def test_blocks_that_there_are_not(accelerator, case, gpu_to_cpu, blocks, skip, message):
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu)
+    handler = case.handler(gpu_to_cpu=gpu_to_cpu)
     with (
         debubble.record(accelerator) as timeline,
         pytest.raises(ValueError, match=f"job 'bad'.*{message}"),
@@ -88,7 +88,7 @@ def test_blocks_that_there_are_not(accelerator, case, gpu_to_cpu, blocks, skip, 
 
 @pytest.mark.parametrize("gpu_to_cpu", [False, True], ids=["load", "store"])
 def test_a_destination_that_is_named_twice(accelerator, case, gpu_to_cpu):
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu)
+    handler = case.handler(gpu_to_cpu=gpu_to_cpu)
     side = "CPU block 1" if gpu_to_cpu else "GPU block 4"
     with (
         debubble.record(accelerator) as timeline,
@@ -101,7 +101,7 @@ def test_a_destination_that_is_named_twice(accelerator, case, gpu_to_cpu):
 @pytest.mark.parametrize("gpu_to_cpu", [False, True], ids=["load", "store"])
 def test_a_source_may_be_named_twice(accelerator, case, gpu_to_cpu):
     blocks = TWICE[not gpu_to_cpu]
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu)
+    handler = case.handler(gpu_to_cpu=gpu_to_cpu)
     handler.transfer_async(0, *blocks)
     case.apply(*blocks, gpu_to_cpu=gpu_to_cpu)
     case.expect()
@@ -125,7 +125,7 @@ def test_groups_that_share_memory_write_to_different_blocks(accelerator):
 
 
 def test_a_job_that_is_not_reported_yet_keeps_its_id(accelerator, case):
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False)
+    handler = case.handler()
     blocks = ([[1], []], [[2], []])
     handler.transfer_async(3, *blocks)
     with pytest.raises(ValueError, match="job 3 is in use: get_finished has not reported it yet"):
@@ -149,7 +149,7 @@ def test_a_transfer_that_fails_is_reported_and_later_ones_run(accelerator, case,
             raise RuntimeError("the driver refuses: CUDA_ERROR_INVALID_VALUE")
         copy_batch(*descriptors)
 
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu, swap=swap)
+    handler = case.handler(gpu_to_cpu=gpu_to_cpu, swap=swap)
     for job_id in range(4):
         blocks = case.blocks(2)
         handler.transfer_async(job_id, *blocks)
@@ -171,7 +171,7 @@ def test_an_error_without_a_word_is_named_by_its_class(accelerator, case):
     def swap(*descriptors):
         raise MemoryError
 
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=swap)
+    handler = case.handler(swap=swap)
     handler.transfer_async(0, [[1], []], [[2], []])
     accelerator.synchronize()
     assert handler.get_finished() == [(0, False, 0, "MemoryError")]
@@ -184,12 +184,12 @@ def test_a_transfer_that_failed_halfway_keeps_its_descriptors_until_that_half_is
         copy_batch(*(column[:2] for column in descriptors))
         raise RuntimeError("and no further")
 
-    warm = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=swap)
+    warm = case.handler(swap=swap)
     with closed_gate(accelerator, SHORT_MS):  # Fills the pool with descriptors.
         warm.transfer_async(0, *case.blocks(2))
         warm.transfer_async(1, *case.blocks(2))
     del warm
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=swap)
+    handler = case.handler(swap=swap)
     with closed_gate(accelerator):
         handler.transfer_async(0, *case.blocks(2))
         assert handler.get_finished() == [], "its first half is in flight"
@@ -206,7 +206,7 @@ def test_what_a_kernel_can_t_copy_fails_by_its_descriptor(accelerator):
     kernel, and moves no byte."""
     case = KVCase(accelerator, pages=[64], num_tensors=1, num_gpu=16, num_cpu=8, copied_bytes=13)
     kernel = partial(swap_blocks_batch, bytes_per_chunk=64, min_n=0)
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=kernel)
+    handler = case.handler(swap=kernel)
     handler.transfer_async(0, [[1]], [[2]])
     accelerator.synchronize()
     (result,) = handler.get_finished()
@@ -233,7 +233,7 @@ def test_a_transfer_that_was_interrupted_leaves_nothing_under_way(accelerator, c
         copy_batch(*descriptors)
         raise KeyboardInterrupt
 
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=True, swap=interrupted)
+    handler = case.handler(gpu_to_cpu=True, swap=interrupted)
     blocks = ([[1], []], [[2], []])
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(20.0)
@@ -255,7 +255,7 @@ def test_a_transfer_that_was_interrupted_gives_its_descriptors_back(accelerator,
         raise KeyboardInterrupt
 
     pool = DescriptorPool(most_buffers=1)
-    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, pool=pool)
+    handler = case.handler(pool=pool)
     blocks, ours = ([[1], []], [[2], []]), handler.swap
     for swap in (interrupted, interrupted, ours):
         handler.swap = swap
@@ -293,7 +293,7 @@ def test_a_transfer_that_is_interrupted_at_any_line_is_reported_or_was_never_ask
     swap = DmaSwap(any_order=True)
 
     def handler():
-        return SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=swap)
+        return case.handler(swap=swap)
 
     load_twice(accelerator, handler(), lines := Lines())
     for line in range(1, lines.count + 1, 2):

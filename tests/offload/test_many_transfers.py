@@ -97,9 +97,7 @@ def test_a_kernel_finds_its_descriptors_as_they_were(accelerator, most_buffers):
 
 def test_20_000_pieces_of_128_bytes(accelerator):
     case = KVCase(accelerator, pages=[128], num_gpu=5000, num_cpu=5000)
-    handler = SingleDirectionOffloadingHandler(
-        case.groups, gpu_to_cpu=False, swap=copy_batch if accelerator.modelled else None
-    )
+    handler = case.handler(swap=copy_batch if accelerator.modelled else None)
     # One side is descending, so that no piece continues another.
     blocks = ([list(range(5000))], [list(range(4999, -1, -1))])
     handler.transfer_async(0, *blocks)

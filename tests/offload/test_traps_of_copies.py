@@ -113,9 +113,7 @@ def test_trap_3_sizes_that_are_no_multiples_of_8_lose_nothing(accelerator):
     with pytest.raises(ValueError, match="descriptor 0: 60 bytes: must be a multiple of 8"):
         ours(swap)
     swap.expect_untouched()
-    with accelerator.stream():
-        copy_batch(*swap.descriptors)
-    swap.expect_copied()
+    swap.expect_copied_by(copy_batch)
 
 
 def test_trap_3_addresses_are_looked_at_too(accelerator):
@@ -125,9 +123,7 @@ def test_trap_3_addresses_are_looked_at_too(accelerator):
     with pytest.raises(ValueError, match=r"descriptor 0: its source, .* must be a multiple of 8"):
         ours(swap)
     swap.expect_untouched()
-    with accelerator.stream():
-        copy_batch(*swap.descriptors)
-    swap.expect_copied()
+    swap.expect_copied_by(copy_batch)
 
 
 def test_trap_4_a_batch_takes_no_work_on_the_default_stream(accelerator):
@@ -138,10 +134,7 @@ def test_trap_4_a_batch_takes_no_work_on_the_default_stream(accelerator):
     ours(swap)  # a kernel does
     swap.expect_copied()
 
-    swap = memory.swap(accelerator, [64] * 16)
-    with accelerator.stream():
-        copy_batch(*swap.descriptors)
-    swap.expect_copied()
+    memory.swap(accelerator, [64] * 16).expect_copied_by(copy_batch)
 
 
 @pytest.mark.parametrize(("to_device", "side"), [(True, "source"), (False, "target")])
@@ -153,17 +146,13 @@ def test_trap_5_pageable_memory_is_refused_before_a_kernel_reads_it(accelerator,
     with pytest.raises(ValueError, match=f"descriptor 0: its {side}, .* pageable host memory"):
         ours(swap)
     swap.expect_untouched()
-    with accelerator.stream():
-        copy_batch(*swap.descriptors)
-    swap.expect_copied()
+    swap.expect_copied_by(copy_batch)
 
 
 def test_trap_7_long_lists_are_several_calls(accelerator, monkeypatch):
     swap = memory.swap(accelerator, [8] * 60_000, guard=16)
     calls = calls_of(accelerator, monkeypatch, "copy_batch")
-    with accelerator.stream():
-        copy_batch(*swap.descriptors)
-    swap.expect_copied()
+    swap.expect_copied_by(copy_batch)
     numbers = [len(sizes) for (_, _, sizes), _ in calls]
     assert sum(numbers) == 60_000
     assert max(numbers) < 51_828

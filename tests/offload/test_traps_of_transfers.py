@@ -34,6 +34,10 @@ def layer(accelerator, num_blocks=8, page=64, copied_bytes=None):
     return KVTensors(gpu, cpu, copied_bytes)
 
 
+def handler_of(pair, *, gpu_to_cpu=False, **options):
+    return SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=gpu_to_cpu, **options)
+
+
 def first_bytes(tensor):
     """Returns the first byte of each block. Raises AssertionError unless all bytes of a block are
     equal."""
@@ -58,9 +62,7 @@ def test_trap_2_the_copy_is_queued_where_its_end_is_recorded(accelerator):
     def is_there_when_it_is_reported(swap):
         """Runs a load with this `swap`, waits for it, and returns True if the copy on the other
         stream is done by then."""
-        handler = SingleDirectionOffloadingHandler(
-            [KVGroup([layer(accelerator)])], gpu_to_cpu=False, swap=swap
-        )
+        handler = handler_of(layer(accelerator), swap=swap)
         accelerator.synchronize()
         handler.transfer_async(0, [[1]], [[2]])
         handler.wait([0])
@@ -89,7 +91,7 @@ def test_trap_6_a_load_waits_for_the_compute_stream(accelerator, monkeypatch, sw
         """Runs a load while the zeroing of its blocks is held up. `waits` says if the load waits
         for it. Returns (races, True if the loaded bytes are right)."""
         pair = layer(accelerator)
-        handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False, swap=swap)
+        handler = handler_of(pair, swap=swap)
         handler.transfer_async("warm", [[7]], [[7]])
         accelerator.synchronize()
         with debubble.record(accelerator) as timeline:
@@ -115,7 +117,7 @@ def test_trap_6_a_load_waits_for_the_compute_stream(accelerator, monkeypatch, sw
 def test_trap_6_a_store_waits_for_the_compute_stream(accelerator, monkeypatch):
     def store_behind_compute(waits):
         pair = layer(accelerator)
-        handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=True)
+        handler = handler_of(pair, gpu_to_cpu=True)
         handler.transfer_async("warm", [[7]], [[7]])
         pair.gpu[2].fill_(100)
         accelerator.synchronize()
@@ -147,7 +149,7 @@ def test_trap_8_the_bytes_that_are_copied_decide_and_not_the_page(accelerator, m
         return _select_swap_blocks_fn(sizes, gpu_to_cpu=gpu_to_cpu, preset=UPSTREAM)
 
     monkeypatch.setattr(handler_module, "_select_swap_blocks_fn", by_preset)
-    handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False)
+    handler = handler_of(pair)
     assert handler.swap.name == "preset"
     handler.transfer_async(0, [[1, 2]], [[5, 6]])
     accelerator.synchronize()
@@ -167,9 +169,7 @@ def test_trap_8_whoever_copies_is_told_of_merged_pieces(accelerator):
             copy_batch(*descriptors)
 
         pair = layer(accelerator, num_blocks=40)
-        handler = SingleDirectionOffloadingHandler(
-            [KVGroup([pair])], gpu_to_cpu=False, swap=swap, merge=merge
-        )
+        handler = handler_of(pair, swap=swap, merge=merge)
         handler.transfer_async(0, [[*range(3, 19), 30]], [[*range(20, 36), 2]])
         accelerator.synchronize()
         expected = [0] * 40
@@ -195,9 +195,7 @@ def test_trap_8_the_path_is_that_of_the_merged_pieces(accelerator):
         pair = layer(accelerator, num_blocks=40)
         swap = _select_swap_blocks_fn([pair.page], gpu_to_cpu=False, crossover=crossover)
         swap.warm_up()
-        handler = SingleDirectionOffloadingHandler(
-            [KVGroup([pair])], gpu_to_cpu=False, swap=swap, merge=merge
-        )
+        handler = handler_of(pair, swap=swap, merge=merge)
         with debubble.record(accelerator) as timeline:
             handler.transfer_async(0, [[*range(3, 19)]], [[*range(20, 36)]])
             accelerator.synchronize()
@@ -213,7 +211,7 @@ def test_trap_8_pages_that_a_kernel_can_t_copy_are_left_to_the_dma_engine(accele
     pair = layer(accelerator, page=60, copied_bytes=56)
     naive = _select_swap_blocks_fn([pair.copied_bytes], gpu_to_cpu=False, preset=UPSTREAM)
     assert naive.name == "preset"
-    handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False)
+    handler = handler_of(pair)
     assert handler.swap.name == "dma"
     handler.transfer_async(0, [[1]], [[5]])
     accelerator.synchronize()
@@ -231,7 +229,7 @@ def test_trap_9_what_is_compiled_is_compiled_at_construction(accelerator, monkey
             calls.append("warm up")
 
     monkeypatch.setattr(handler_module, "_select_swap_blocks_fn", lambda *_, **__: Swap())
-    handler = SingleDirectionOffloadingHandler([KVGroup([layer(accelerator)])], gpu_to_cpu=False)
+    handler = handler_of(layer(accelerator))
     assert calls == ["warm up"]
     for job_id in range(3):
         handler.transfer_async(job_id, [[1]], [[2]])
@@ -249,9 +247,7 @@ class ReusesTooEarly(DescriptorPool):
 def test_trap_10_descriptors_stay_until_the_copy_is_done(accelerator):
     def three_loads(pool, at_most_ms=SHORT_MS):
         pair = layer(accelerator)
-        handler = SingleDirectionOffloadingHandler(
-            [KVGroup([pair])], gpu_to_cpu=False, swap=KERNEL, pool=pool
-        )
+        handler = handler_of(pair, swap=KERNEL, pool=pool)
         handler.transfer_async("warm", [[7]], [[7]])
         accelerator.synchronize()
         handler.get_finished()
