@@ -9,6 +9,7 @@ import torch
 import debubble
 from debubble.contract.capture_error import CaptureError
 from debubble.contract.host_syncs import HostSyncError
+from tests.sim.in_flight import expect_race, held_up, in_flight
 from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
 
 pytestmark = pytest.mark.sim
@@ -52,9 +53,7 @@ def test_device_memory_is_copied_on_the_device(accelerator, memory, stream):
 
 def test_the_arrays_may_be_changed_at_once(accelerator, memory, stream):
     pieces = addresses(memory.host, [1]), addresses(memory.device, [1]), sizes(1)
-    accelerator.sleep(5)
-    stream.wait_stream(accelerator.current_stream())
-    with stream:
+    with held_up(accelerator, stream):
         accelerator.copy_batch(*pieces)
     for column in pieces:
         column.fill(0)
@@ -64,9 +63,7 @@ def test_the_arrays_may_be_changed_at_once(accelerator, memory, stream):
 
 def test_a_store_is_poison_until_it_is_done(accelerator, memory, stream):
     memory.device.fill_(9)
-    accelerator.sleep(5)
-    stream.wait_stream(accelerator.current_stream())
-    with stream:
+    with held_up(accelerator, stream):
         memory.store({0: 3, 1: 4})
     assert memory.on_host() == [0, 1, 2, POISON, POISON, 5, 6, 7]
     stream.synchronize()
@@ -81,10 +78,7 @@ def test_a_store_read_too_early_is_a_race_of_both_lines(accelerator, memory, str
         memory.host[4].sum()  # the read
         stream.synchronize()
         memory.host[4].sum()
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "read_before_sync"
-    assert "accelerator.copy_batch" in hazard.first.text
-    assert "# the read" in hazard.second.text
+    expect_race(timeline, "read_before_sync", "accelerator.copy_batch", "# the read")
 
 
 def test_a_load_takes_what_a_store_is_still_bringing(accelerator, memory, stream):
@@ -92,9 +86,7 @@ def test_a_load_takes_what_a_store_is_still_bringing(accelerator, memory, stream
     has seen nothing of the store yet."""
     with debubble.record(accelerator) as timeline:
         memory.device[1].fill_(9)
-        accelerator.sleep(5)
-        stream.wait_stream(accelerator.current_stream())
-        with stream:
+        with held_up(accelerator, stream):
             memory.store({1: 4})
             memory.load({4: 6, 5: 5})
             memory.store({6: 7})
@@ -110,9 +102,7 @@ def test_memory_that_is_reused_on_the_device_is_no_race_of_the_host(accelerator,
     doesn't access the block in between."""
     with debubble.record(accelerator) as timeline:
         memory.device[2].fill_(9)
-        accelerator.sleep(5)
-        stream.wait_stream(accelerator.current_stream())
-        with stream:
+        with held_up(accelerator, stream):
             memory.load({3: 3})
             memory.store({2: 3})
             memory.load({3: 4})
@@ -167,19 +157,14 @@ def test_parts_of_two_stores_are_put_together(accelerator, memory, stream):
 def test_a_source_overwritten_too_early_brings_the_new_bytes(accelerator, memory, stream):
     doubled = torch.zeros(8, BLOCK, dtype=torch.uint8, device=accelerator.device)
     with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
-        stream.wait_stream(accelerator.current_stream())
-        with stream:
+        with held_up(accelerator, stream):
             memory.load({2: 2, 3: 3})  # the load
             doubled.copy_(memory.device).mul_(2)
             memory.copy(doubled, [3], memory.host, [7])
         memory.host[3:5].fill_(50)
         memory.host[3].fill_(60)  # the write
         stream.synchronize()
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "overwritten_in_flight"
-    assert "accelerator.copy_batch" in hazard.first.text
-    assert "# the write" in hazard.second.text
+    expect_race(timeline, "overwritten_in_flight", "accelerator.copy_batch", "# the write")
     assert memory.on_device()[2:4] == [2, 60]
     assert doubled.cpu()[:, 0].tolist()[2:4] == [4, 120]
     assert memory.on_host()[7] == 120
@@ -189,9 +174,7 @@ def test_new_bytes_go_on_through_host_memory(accelerator, memory, stream):
     """The new bytes of a load's source that was overwritten in flight also reach the copies after
     it: a store of the loaded block, and a load of the stored one."""
     with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
-        stream.wait_stream(accelerator.current_stream())
-        with stream:
+        with held_up(accelerator, stream):
             memory.load({2: 2})
             memory.store({2: 5})
             memory.load({5: 6})
@@ -234,13 +217,11 @@ def test_a_source_overwritten_when_the_load_is_done_is_no_race(accelerator, memo
 
 def test_pageable_memory_is_the_hosts_again_at_once(accelerator, memory):
     plain = torch.full((BLOCK,), 7, dtype=torch.uint8)
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         memory.host[0].to(accelerator.device, non_blocking=True)
         accelerator.copy_bytes(plain.data_ptr(), memory.device.data_ptr(), BLOCK)
         plain.fill_(8)
         memory.host[0].fill_(1)
-        accelerator.synchronize()
     assert timeline.counts()["h2d_pageable"] == 1
     assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
     assert memory.on_device()[0] == 7
@@ -328,11 +309,9 @@ def test_what_a_replay_reads_may_not_be_overwritten_before_it_did(accelerator, m
     graph = accelerator.graph()
     with graph.capture(), stream:
         memory.load({2: 0})
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         graph.replay()
         memory.host[2].fill_(50)
-        accelerator.synchronize()
     assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
     assert memory.on_device()[0] == 50
 
@@ -355,9 +334,7 @@ def test_a_graph_whose_memory_was_freed_is_a_hazard(accelerator, stream):
     del memory
     with debubble.record(accelerator) as timeline:
         graph.replay()
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "graph_input_freed"
-    assert "accelerator.copy_batch" in hazard.first.text
+    expect_race(timeline, "graph_input_freed", "accelerator.copy_batch")
     assert host[1].tolist() == [1] * BLOCK
 
 
@@ -441,8 +418,7 @@ def test_work_behind_a_chain_of_loads_is_kept_no_longer_than_it_must(accelerator
 def test_all_behind_a_race_is_run_again_however_much_it_is(accelerator, memory, stream):
     one = torch.ones(BLOCK, dtype=torch.uint8, device=accelerator.device)
     copies = []
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(50)
+    with in_flight(accelerator, 50) as timeline:
         accelerator.copy_bytes(memory.host[1].data_ptr(), memory.device[1].data_ptr(), BLOCK)
         for number in range(400):
             memory.device[1].add_(one)
@@ -451,16 +427,13 @@ def test_all_behind_a_race_is_run_again_however_much_it_is(accelerator, memory, 
         for copy in copies:
             copy.mul_(2)
         memory.host[1].fill_(30)
-        accelerator.synchronize()
     assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
     assert memory.on_device()[1] == (30 + 400) % 256
     assert [copy[0].item() for copy in copies] == [2 * (31 + n) % 256 for n in (0, 100, 200, 300)]
 
 
 def test_stores_over_stores_under_way_take_no_more_room(accelerator, memory, stream):
-    accelerator.sleep(50)
-    stream.wait_stream(accelerator.current_stream())
-    with stream:
+    with held_up(accelerator, stream, 50):
         for number in range(200):
             memory.store({number % 8: number % 3})
     assert len(accelerator._device.in_flight.downloads._table) == 3

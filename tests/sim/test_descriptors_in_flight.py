@@ -8,6 +8,7 @@ import triton.language as tl
 
 import debubble
 from debubble.accelerator import ByAddress, Work, launch
+from tests.sim.in_flight import expect_race, held_up, in_flight, kinds
 from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
 
 pytestmark = pytest.mark.sim
@@ -64,25 +65,19 @@ def test_a_kernel_goes_by_descriptors_in_pinned_memory(accelerator, memory):
 
 def test_descriptors_overwritten_too_early_send_the_blocks_elsewhere(accelerator, memory):
     descriptors = columns(memory.host, [1, 5], memory.device, [2, 3])
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         swap(descriptors)  # the load
         descriptors[1].numpy()[:] = addresses(memory.device, [6, 7])
-        accelerator.synchronize()
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "overwritten_in_flight"
-    assert "copy_blocks" in hazard.first.text
+    hazard = expect_race(timeline, "overwritten_in_flight", "copy_blocks")
     assert "the kernel was still in flight" in str(hazard)
     assert memory.on_device() == [0, 0, 0, 0, 0, 0, 1, 5]
 
 
 def test_the_line_that_overwrote_the_descriptors_is_named(accelerator, memory):
     descriptors = columns(memory.host, [1], memory.device, [2])
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         swap(descriptors)
         descriptors[0].fill_(memory.host[4].data_ptr())  # the write
-        accelerator.synchronize()
     (hazard,) = timeline.hazards
     assert "# the write" in hazard.second.text
     assert memory.on_device()[2] == 4
@@ -106,20 +101,17 @@ def test_descriptors_overwritten_with_nonsense_are_a_race_and_no_crash(accelerat
     """Descriptors that are overwritten before the kernel reads them are reported as a race, and no
     byte is moved. On a GPU the kernel would end with an illegal memory access."""
     descriptors = columns(memory.host, [1], memory.device, [2])
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         swap(descriptors)
         descriptors[0].fill_(value)
-        accelerator.synchronize()
-    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert kinds(timeline) == ["overwritten_in_flight"]
     assert memory.on_device() == [0] * 8
 
 
 def test_uploaded_descriptors_overwritten_too_early(accelerator, memory):
     pinned = torch.stack(columns(memory.host, [1, 5], memory.device, [2, 3])).pin_memory()
     numbers = pinned.clone()
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         uploaded = pinned.to(accelerator.device, non_blocking=True)
         launch(
             copy_blocks,
@@ -129,21 +121,17 @@ def test_uploaded_descriptors_overwritten_too_early(accelerator, memory):
             work=Work(by_address=ByAddress(*numbers.numpy())),
         )
         pinned.numpy()[:] = 0
-        accelerator.synchronize()
-    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert kinds(timeline) == ["overwritten_in_flight"]
     assert memory.on_device() == [0] * 8
 
 
 def test_a_source_overwritten_before_the_kernel_read_it(accelerator, memory):
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         swap(columns(memory.host, [1, 5], memory.device, [2, 3]))
         later = memory.device + 1
         memory.host[5].fill_(50)  # the write
         memory.host[6].fill_(60)
-        accelerator.synchronize()
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "overwritten_in_flight" and "# the write" in hazard.second.text
+    expect_race(timeline, "overwritten_in_flight", "", "# the write")
     assert memory.on_device() == [0, 0, 1, 50, 0, 0, 0, 0]
     assert later.cpu()[:, 0].tolist() == [1, 1, 2, 51, 1, 1, 1, 1]
 
@@ -151,12 +139,10 @@ def test_a_source_overwritten_before_the_kernel_read_it(accelerator, memory):
 def test_a_store_by_a_kernel_is_poison_until_it_is_done(accelerator, memory):
     memory.device.fill_(9)
     descriptors = columns(memory.device, [1, 2], memory.host, [4, 5])
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         swap(descriptors)
         assert memory.host.numpy()[3:7, 0].tolist() == [3, POISON, POISON, 6]
         swap(columns(memory.host, [4], memory.device, [7]))
-        accelerator.synchronize()
     assert {hazard.kind for hazard in timeline.hazards} == {"read_before_sync"}
     assert memory.on_host() == [0, 1, 2, 3, 9, 9, 6, 7]
     assert memory.on_device() == [9] * 8
@@ -197,9 +183,7 @@ def test_kernels_and_batches_take_what_the_other_is_bringing(accelerator, memory
     stream = accelerator.stream()
     with debubble.record(accelerator) as timeline:
         memory.device[1].fill_(9)
-        accelerator.sleep(5)
-        stream.wait_stream(accelerator.current_stream())
-        with stream:
+        with held_up(accelerator, stream):
             swap(columns(memory.device, [1], memory.host, [4]))
             memory.load({4: 2})
             memory.store({2: 5})
@@ -261,22 +245,17 @@ def test_the_link_sets_the_time_of_a_kernel_that_reads_over_it(accelerator):
 def test_pinned_arguments_of_any_kernel_are_read_when_it_runs(accelerator):
     pinned = torch.full((16,), 3.0, pin_memory=True)
     doubled = torch.zeros(16, device=accelerator.device)
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         launch(double, (1,), pinned, doubled, WIDTH=16)  # the kernel
         more = doubled + 1
         pinned.fill_(5)  # the write
-        accelerator.synchronize()
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "overwritten_in_flight"
-    assert "# the kernel" in hazard.first.text and "# the write" in hazard.second.text
+    expect_race(timeline, "overwritten_in_flight", "# the kernel", "# the write")
     assert doubled.tolist() == [10.0] * 16 and more.tolist() == [11.0] * 16
 
 
 def test_other_columns_of_a_pinned_table_are_not_read(accelerator):
     pinned = torch.zeros(16, 4, pin_memory=True)
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         out = accelerator.launch(lambda table: table + 1, None, pinned[:, 1:3])
         pinned[:, 0] = 5
         pinned[:, 3] = 5
@@ -288,12 +267,10 @@ def test_other_columns_of_a_pinned_table_are_not_read(accelerator):
 
 def test_a_plain_function_is_run_again_too(accelerator):
     pinned = torch.zeros(16, pin_memory=True)
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         out = accelerator.launch(lambda table: table + 1, None, pinned)
         pinned.fill_(5)
-        accelerator.synchronize()
-    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert kinds(timeline) == ["overwritten_in_flight"]
     assert out.tolist() == [6.0] * 16
 
 
@@ -315,8 +292,7 @@ def test_to_run_all_again_changes_nothing_that_the_host_may_have_back(accelerato
     numbers = torch.full((16,), 3.0, pin_memory=True)
     total = torch.zeros(16, device=accelerator.device)
     side.wait_stream(accelerator.current_stream())
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         accelerator.copy_bytes(memory.host[1].data_ptr(), memory.device[1].data_ptr(), BLOCK)
         with side:
             swap(columns(memory.host, [3], memory.device, [3]))
@@ -327,8 +303,7 @@ def test_to_run_all_again_changes_nothing_that_the_host_may_have_back(accelerato
         numbers.fill_(7)
         memory.host[3].fill_(70)
         memory.host[1].fill_(10)
-        accelerator.synchronize()
-    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert kinds(timeline) == ["overwritten_in_flight"]
     assert numbers.tolist() == [7.0] * 16 and memory.on_host()[3] == 70
     assert memory.on_device() == [0, 10, 0, 3, 0, 0, 0, 0]
     assert total.tolist() == [6.0] * 16
@@ -367,12 +342,10 @@ def test_a_replay_reads_its_descriptors_until_it_is_done(accelerator, memory):
     graph = accelerator.graph()
     with graph.capture():
         swap(descriptors)
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         graph.replay()
         descriptors[1].fill_(memory.device[3].data_ptr())
-        accelerator.synchronize()
-    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert kinds(timeline) == ["overwritten_in_flight"]
     assert memory.on_device() == [0, 0, 0, 1, 0, 0, 0, 0]
 
 

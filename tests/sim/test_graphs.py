@@ -8,6 +8,7 @@ import triton.language as tl
 import debubble
 from debubble.accelerator import CaptureError, launch
 from debubble.sim.memory.tape import PAGE, pages_in_use
+from tests.sim.in_flight import expect_race, kinds
 
 pytestmark = pytest.mark.sim
 
@@ -80,10 +81,7 @@ def test_a_freed_input_is_a_hazard_with_both_lines(accelerator):
     with debubble.record(accelerator) as timeline:
         graph.replay()
     assert y.isnan().all()
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "graph_input_freed"
-    assert "# used here" in hazard.first.text
-    assert "# freed here" in hazard.second.text
+    expect_race(timeline, "graph_input_freed", "# used here", "# freed here")
 
 
 def test_an_input_that_was_written_in_place_is_no_hazard(accelerator):
@@ -182,7 +180,7 @@ def test_a_replay_that_breaks_on_freed_memory_names_the_hazard_all_the_same(acce
     del inputs["index"]
     with debubble.record(accelerator) as timeline, pytest.raises(IndexError):
         graph.replay()
-    assert [hazard.kind for hazard in timeline.hazards] == ["graph_input_freed"]
+    assert kinds(timeline) == ["graph_input_freed"]
 
 
 def test_a_capture_leaves_memory_alone_that_nobody_has_used(accelerator):

@@ -14,6 +14,7 @@ from debubble.sim.kernels import interpreting
 from debubble.sim.kernels.illegal_access import running
 from debubble.sim.kernels.shared_types import share_types
 from tests.interrupted import Lines
+from tests.sim.in_flight import in_flight, kinds
 
 pytestmark = pytest.mark.sim
 triton = pytest.importorskip("triton")
@@ -331,7 +332,7 @@ def test_a_graph_whose_indices_were_freed_names_where_and_goes_nowhere(accelerat
         pytest.raises(RuntimeError, match=r"illegal memory access.*captured here.*freed here"),
     ):
         graph.replay()
-    assert [hazard.kind for hazard in timeline.hazards] == ["graph_input_freed"]
+    assert kinds(timeline) == ["graph_input_freed"]
 
 
 def test_indices_overwritten_in_flight_are_a_hazard_and_no_error(accelerator):
@@ -341,12 +342,11 @@ def test_indices_overwritten_in_flight_are_a_hazard_and_no_error(accelerator):
     x, y = torch.ones(8, device=device), torch.zeros(4, device=device)
     staged = torch.arange(4).pin_memory()
     index = torch.zeros(4, dtype=torch.int64, device=device)
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(1)
+    with in_flight(accelerator, 1) as timeline:
         index.copy_(staged, non_blocking=True)
         launch(taking_kernel, (1,), x, index, y, N=4)
         staged.fill_(2**50)
-    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert kinds(timeline) == ["overwritten_in_flight"]
 
 
 @pytest.mark.parametrize("shape", [[4], [1, 8], [8, 1], [2, 4, 2]])

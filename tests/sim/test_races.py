@@ -1,5 +1,7 @@
 """Races that a GPU shows sometimes, and sim every time, with the lines of both accesses."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 import triton
@@ -8,6 +10,7 @@ import triton.language as tl
 import debubble
 from debubble.accelerator import launch
 from debubble.sim.memory import inflight
+from tests.sim.in_flight import expect_race, in_flight, kinds
 
 pytestmark = pytest.mark.sim
 
@@ -19,20 +22,18 @@ def pinned():
 
 def test_a_reused_pinned_buffer_brings_the_last_value_to_every_copy(accelerator, pinned):
     results = []
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         for value in range(3):
             pinned.fill_(value)  # the write
             results.append(pinned.to(accelerator.device, non_blocking=True) * 10)  # the copy
         assert [result[0].item() for result in results] == [20, 20, 20]
-    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"] * 2
+    assert kinds(timeline) == ["overwritten_in_flight"] * 2
     assert "# the copy" in timeline.hazards[0].first.text
     assert "# the write" in timeline.hazards[0].second.text
 
 
 def test_the_same_bytes_written_again_are_no_race(accelerator, pinned):
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         pinned.to(accelerator.device, non_blocking=True)
         pinned.fill_(0)
     assert timeline.hazards == []
@@ -40,15 +41,13 @@ def test_the_same_bytes_written_again_are_no_race(accelerator, pinned):
 
 def test_nan_in_a_pinned_buffer_is_no_race(accelerator):
     pinned = torch.full((4,), float("nan"), pin_memory=True)
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         pinned.to(accelerator.device, non_blocking=True)
     assert timeline.hazards == []
 
 
 def test_a_fresh_pinned_buffer_may_be_dropped_at_once(accelerator):
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         copies = [
             torch.full((4,), float(n), pin_memory=True).to(accelerator.device, non_blocking=True)
             for n in range(8)
@@ -59,8 +58,7 @@ def test_a_fresh_pinned_buffer_may_be_dropped_at_once(accelerator):
 
 def test_in_place_work_behind_the_copy_is_done_over_with_the_new_bytes(accelerator, pinned):
     total = torch.zeros(4, device=accelerator.device)
-    with debubble.record(accelerator):
-        accelerator.sleep(5)
+    with in_flight(accelerator):
         total.add_(1)
         total.add_(pinned.to(accelerator.device, non_blocking=True))
         total.mul_(2)
@@ -100,14 +98,12 @@ def test_a_large_upload_is_overwritten_as_a_small_one_is(accelerator, monkeypatc
     for lent_from, earlier in [(2**40, False), (0, False), (2**40, True), (0, True)]:
         monkeypatch.setattr(inflight, "LENT_FROM", lent_from)
         staged, other = (torch.full((2, 4), n, pin_memory=True) for n in (3.0, 5.0))
-        with debubble.record(accelerator) as timeline:
-            accelerator.sleep(1)
+        with in_flight(accelerator, 1) as timeline:
             if earlier:
                 other.to(accelerator.device, non_blocking=True).add_(1)
             x = staged.to(accelerator.device, non_blocking=True)  # here
             y = AFTER_A_COPY[work](x, other)
             staged.view(-1)[overwrite or slice(8)] = 3.0 if overwrite is None else 4.0
-            accelerator.synchronize()
         values = x.tolist(), y is not None and y.tolist()
         found.append(([hazard.first.text for hazard in timeline.hazards], values))
     assert found == found[:1] * 4
@@ -124,13 +120,11 @@ def test_memory_that_is_freed_under_a_large_upload_is_read_no_more(accelerator):
 
 
 def test_random_numbers_are_not_drawn_again(accelerator, pinned):
-    with debubble.record(accelerator):
-        accelerator.sleep(5)
+    with in_flight(accelerator):
         pinned.to(accelerator.device, non_blocking=True)
         noise = torch.randn(4, device=accelerator.device)
         before = noise.data_on_cpu.clone()
         pinned.fill_(1)
-        accelerator.synchronize()
     assert noise.tolist() == before.tolist()
 
 
@@ -149,8 +143,7 @@ def test_a_result_read_before_its_copy_is_done_is_poison(accelerator):
 
 def test_what_went_by_a_pageable_copy_is_safe_from_the_host(accelerator, pinned):
     pageable = torch.zeros(4)
-    with debubble.record(accelerator):
-        accelerator.sleep(5)
+    with in_flight(accelerator):
         early = pinned.to(accelerator.device, non_blocking=True)
         safe = pageable.to(accelerator.device, non_blocking=True)
         pinned.fill_(1)
@@ -160,8 +153,7 @@ def test_what_went_by_a_pageable_copy_is_safe_from_the_host(accelerator, pinned)
 
 
 def test_a_download_behind_a_race_brings_the_new_bytes(accelerator, pinned):
-    with debubble.record(accelerator):
-        accelerator.sleep(5)
+    with in_flight(accelerator):
         host = (pinned.to(accelerator.device, non_blocking=True) * 2).to("cpu", non_blocking=True)
         pinned.fill_(4)
         accelerator.synchronize()
@@ -175,14 +167,13 @@ def test_a_graph_replayed_behind_a_race_sees_the_new_bytes(accelerator, pinned):
     with graph.capture():
         doubled = x * 2
         total.add_(doubled)
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         x.copy_(pinned, non_blocking=True)
         graph.replay()
         pinned.fill_(3)
         assert doubled.tolist() == [6.0] * 4
         assert total.tolist() == [6.0] * 4
-    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert kinds(timeline) == ["overwritten_in_flight"]
 
 
 # Backward passes.
@@ -287,40 +278,21 @@ def test_memory_that_another_stream_still_uses_may_be_handed_out(accelerator):
     with debubble.record(accelerator) as timeline:
         used_on_a_side_stream(accelerator, side)
         torch.zeros(1000, device=accelerator.device)  # the next one
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "memory_reused"
-    assert "# the use" in hazard.first.text and "# the next one" in hazard.second.text
+    hazard = expect_race(timeline, "memory_reused", "# the use", "# the next one")
     assert "gets memory on stream 0 that stream 1 still uses" in str(hazard)
     assert "record_stream" in str(hazard)
 
 
 def test_new_memory_is_free_on_the_stream_that_allocated_it_alone(accelerator):
     side = accelerator.stream()
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         dropped = torch.zeros(1000, device=accelerator.device)  # the earlier use
         del dropped
         new = torch.empty(1000, device=accelerator.device)
         with side:
             new.zero_()  # the use on another stream
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "allocated_elsewhere"
-    assert "# the earlier use" in hazard.first.text and "another stream" in hazard.second.text
+    hazard = expect_race(timeline, "allocated_elsewhere", "# the earlier use", "another stream")
     assert "in memory of a freed one that stream 0 may still use in" in str(hazard)
-
-
-@pytest.mark.parametrize("ask", ["empty", "arange", "clone"])
-def test_whoever_asks_next_is_named(accelerator, ask):
-    side, kept = accelerator.stream(), torch.zeros(500, device=accelerator.device)
-    ways = {
-        "empty": lambda: torch.empty(500, device=accelerator.device),
-        "arange": lambda: torch.arange(500, device=accelerator.device, dtype=torch.float32),
-        "clone": kept.clone,
-    }
-    with debubble.record(accelerator) as timeline:
-        used_on_a_side_stream(accelerator, side)
-        ways[ask]()
-    assert [hazard.kind for hazard in timeline.hazards] == ["memory_reused"]
 
 
 def test_a_tensor_that_is_held_is_not_handed_out(accelerator):
@@ -336,48 +308,50 @@ def test_a_tensor_that_is_held_is_not_handed_out(accelerator):
     assert doubled.tolist() == [2.0] * 1000
 
 
-@pytest.mark.parametrize("who", ["host", "stream"])
-def test_who_has_waited_for_the_use_may_have_its_memory(accelerator, who):
-    side, after = accelerator.stream(), accelerator.event()
-    with debubble.record(accelerator) as timeline:
-        used_on_a_side_stream(accelerator, side)
+def asked(numbers, once=lambda side, end: None, on_side=False, freed=1000, ask=torch.zeros):
+    """Returns a function of (side stream, device) that drops memory of `freed` numbers while the
+    side stream uses it, does `once`, and asks for memory of `numbers`."""
+
+    def asked(accelerator, side):
+        used_on_a_side_stream(accelerator, side, freed)
         with side:
-            after.record()
-        after.synchronize() if who == "host" else after.wait()
-        torch.zeros(1000, device=accelerator.device)
-    assert timeline.hazards == []
+            end = recorded_event(accelerator)
+        once(side, end)
+        with side if on_side else nullcontext():
+            ask(numbers, device=accelerator.device)
+
+    return asked
 
 
-def test_memory_goes_back_to_the_stream_that_asked_for_it(accelerator):
-    """Freed memory of the default stream is not used for an allocation on a side stream, so there
-    is no race."""
-    side = accelerator.stream()
+ASKED = {
+    "as large": (asked(1000), True),
+    "rounded up to 512 bytes": (asked(1001), True),
+    "larger": (asked(1100), False),
+    "smaller": (asked(10), True),
+    "small, and what was freed is large": (asked(1000, freed=1 << 20), False),
+    "empty": (asked(500, ask=torch.empty), True),
+    "arange": (asked(500, ask=torch.arange), True),
+    "the host has waited": (asked(1000, once=lambda side, end: end.synchronize()), False),
+    "the stream has waited": (asked(1000, once=lambda side, end: end.wait()), False),
+    "on the stream that uses it": (asked(1000, on_side=True), False),
+}
+"""Requests for memory, and True if they get memory of the default stream that is still in use."""
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_freed_memory_is_handed_out_as_pytorch_does(accelerator, what):
+    ask, found = ASKED[what]
     with debubble.record(accelerator) as timeline:
-        used_on_a_side_stream(accelerator, side)
-        with side:
-            torch.zeros(1000, device=accelerator.device)
-    assert timeline.hazards == []
+        ask(accelerator, accelerator.stream())
+    assert kinds(timeline) == ["memory_reused"] * found
 
 
-@pytest.mark.parametrize(("numbers", "found"), [(1000, 1), (10, 1), (1001, 1), (1100, 0)])
-def test_only_what_it_is_large_enough_for_is_made_of_it(accelerator, numbers, found):
-    """Freed memory is used for an allocation that it is large enough for. Sizes are rounded up to
-    512 bytes, so 1000 and 1001 floats have the same size."""
-    side = accelerator.stream()
+def test_a_clone_may_get_it_too(accelerator):
+    kept = torch.zeros(500, device=accelerator.device)
     with debubble.record(accelerator) as timeline:
-        used_on_a_side_stream(accelerator, side)
-        torch.zeros(numbers, device=accelerator.device)
-    assert len(timeline.hazards) == found
-
-
-def test_small_requests_have_memory_of_their_own(accelerator):
-    """A small allocation doesn't get the freed memory of a tensor of more than 1 MiB, as in
-    PyTorch."""
-    side = accelerator.stream()
-    with debubble.record(accelerator) as timeline:
-        used_on_a_side_stream(accelerator, side, numbers=1 << 20)
-        torch.zeros(1000, device=accelerator.device)
-    assert timeline.hazards == []
+        used_on_a_side_stream(accelerator, accelerator.stream())
+        kept.clone()
+    assert kinds(timeline) == ["memory_reused"]
 
 
 def test_what_was_dropped_before_a_recording_is_nobodys(accelerator):
@@ -429,9 +403,7 @@ def test_which_of_two_values_stays_is_undefined(accelerator, five, values, way):
     assert timeline.hazards == []
     with debubble.record(accelerator) as timeline:
         put(five, twice, values)
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "undefined_order"
-    assert f'"{way}": lambda' in hazard.first.text
+    hazard = expect_race(timeline, "undefined_order", f'"{way}": lambda')
     assert "writes different values to one place" in str(hazard)
 
 
@@ -478,8 +450,7 @@ def test_a_capture_proves_nothing_and_its_replay_does(accelerator, five, values)
     ids=["to", "blocking", "copy_", "another dtype", "a part"],
 )
 def test_a_round_trip_by_pinned_memory_on_one_stream_is_no_race(accelerator, pinned, upload):
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(5)
+    with in_flight(accelerator) as timeline:
         values = torch.full((4,), 3.0, device=accelerator.device)
         pinned.copy_(values, non_blocking=True)
         back = upload(pinned, accelerator.device)

@@ -12,6 +12,7 @@ from debubble.sim.memory.access_log import AccessLog, Touch
 from debubble.sim.memory.blocks import Access, DeviceBlock
 from debubble.sim.memory.chosen import Chosen
 from debubble.sim.memory.range_table import RangeTable
+from tests.sim.in_flight import expect_race, kinds
 from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
 
 pytestmark = pytest.mark.sim
@@ -30,10 +31,6 @@ def side(accelerator):
 @pytest.fixture
 def other(accelerator):
     return accelerator.stream()
-
-
-def kinds(timeline):
-    return [hazard.kind for hazard in timeline.hazards]
 
 
 RACE = ["unordered_streams"]
@@ -63,107 +60,86 @@ def test_two_loads_into_one_block_name_both_lines(accelerator, memory, side, oth
             accelerator.copy_bytes(  # the second
                 memory.host[2].data_ptr(), memory.device[1].data_ptr() + BLOCK - 1, 1
             )
-    (hazard,) = timeline.hazards
-    assert hazard.kind == "unordered_streams"
-    assert "accelerator.copy_batch" in hazard.first.text
-    assert "# the second" in hazard.second.text
+    hazard = expect_race(timeline, "unordered_streams", "accelerator.copy_batch", "# the second")
     assert "on stream 2 what is written on stream 1" in str(hazard)
 
 
-def test_different_blocks_of_one_tensor_are_no_race(accelerator, memory, move, side, other):
+TWO_COPIES = {
+    "loads into different blocks": ("load", [1, 3], [1, 3], "load", [1, 3], [0, 2], None),
+    "a load and a store of different blocks": ("load", [1, 3], [1, 3], "store", [4], [4], None),
+    "a store of a block that is being loaded": ("load", [1], [5], "store", [5], [6], "written"),
+    "a load into a block that is being stored": ("store", [5], [6], "load", [1], [5], "read"),
+    "a load of a host block that is being stored": (
+        "store",
+        [5],
+        [6],
+        "load",
+        [6],
+        [1],
+        "written",
+    ),
+    "two loads of one host block": ("load", [1], [1], "load", [1], [2], None),
+}
+"""Two copies on two streams, (way, from blocks, to blocks) each, and what the first one did to
+what they race for, or None."""
+
+
+@pytest.mark.parametrize("what", TWO_COPIES)
+def test_two_copies_race_if_one_writes_what_the_other_touches(accelerator, memory, move, what):
+    tensors = {"load": (memory.host, memory.device), "store": (memory.device, memory.host)}
+    *copies, raced_for = TWO_COPIES[what]
     with debubble.record(accelerator) as timeline:
-        with side:
-            move(memory.host, [1, 3], memory.device, [1, 3])
-        with other:
-            move(memory.host, [1, 3], memory.device, [0, 2])
-            move(memory.device, [4], memory.host, [4])
-    assert timeline.hazards == []
+        for way, from_, to in (copies[:3], copies[3:]):
+            (source, target), stream = tensors[way], accelerator.stream()
+            with stream:
+                move(source, from_, target, to)
+    assert kinds(timeline) == RACE * bool(raced_for)
+    assert all(f"what is {raced_for} on" in str(hazard) for hazard in timeline.hazards)
 
 
-def test_a_store_of_a_block_that_is_being_loaded(accelerator, memory, move, side, other):
-    with debubble.record(accelerator) as timeline:
-        with side:
-            move(memory.host, [1], memory.device, [5])
-        with other:
-            move(memory.device, [5], memory.host, [6])
-    assert kinds(timeline) == RACE
+def until(done):
+    while not done():
+        pass
 
 
-def test_a_load_into_a_block_that_is_being_stored(accelerator, memory, move, side, other):
-    with debubble.record(accelerator) as timeline:
-        with side:
-            move(memory.device, [5], memory.host, [6])
-        with other:
-            move(memory.host, [1], memory.device, [5])
-    (hazard,) = timeline.hazards
-    assert "what is read on" in str(hazard)
+def through_another_stream(side, other):
+    third = debubble.accelerator().stream()
+    third.wait_stream(side)
+    other.wait_stream(third)
 
 
-def test_a_load_from_a_host_block_that_is_being_stored(accelerator, memory, move, side, other):
-    with debubble.record(accelerator) as timeline:
-        with side:
-            move(memory.device, [5], memory.host, [6])
-        with other:
-            move(memory.host, [6], memory.device, [1])
-    assert kinds(timeline) == RACE
+ORDERS = {
+    "event": lambda side, other: other.wait_event(side.record_event()),
+    "stream": lambda side, other: other.wait_stream(side),
+    "host": lambda side, other: side.record_event().synchronize(),
+    "event query": lambda side, other: until(side.record_event().query),
+    "stream query": lambda side, other: until(side.query),
+    "through another stream": through_another_stream,
+}
 
 
-def test_two_loads_of_one_host_block_are_no_race(accelerator, memory, move, side, other):
-    with debubble.record(accelerator) as timeline:
-        with side:
-            move(memory.host, [1], memory.device, [1])
-        with other:
-            move(memory.host, [1], memory.device, [2])
-    assert timeline.hazards == []
-
-
-@pytest.mark.parametrize(
-    "order",
-    ["event", "stream", "host", "event query", "stream query", "through another stream"],
-)
+@pytest.mark.parametrize("order", ORDERS)
 def test_waiting_orders_them(accelerator, memory, move, side, other, order):
     with debubble.record(accelerator) as timeline:
         with side:
             move(memory.host, [1], memory.device, [1])
-        event = side.record_event()
-        if order == "event":
-            other.wait_event(event)
-        elif order == "stream":
-            other.wait_stream(side)
-        elif order == "host":
-            event.synchronize()
-        elif order == "event query":
-            while not event.query():
-                pass
-        elif order == "stream query":
-            while not side.query():
-                pass
-        else:
-            third = accelerator.stream()
-            third.wait_event(event)
-            other.wait_stream(third)
+        ORDERS[order](side, other)
         with other:
             move(memory.host, [2], memory.device, [1])
     assert timeline.hazards == []
 
 
-def test_a_query_that_says_no_orders_nothing(accelerator, memory, side, other):
-    with debubble.record(accelerator) as timeline:
-        with side:
-            accelerator.sleep(5)
-            memory.load({1: 1})
-        assert not side.record_event().query() and not side.query()
-        with other:
-            memory.load({2: 1})
-    assert kinds(timeline) == RACE
-
-
-def test_an_event_from_before_orders_nothing_after_it(accelerator, memory, side, other):
+@pytest.mark.parametrize("order", ["a query that says no", "an event from before"])
+def test_what_orders_nothing(accelerator, memory, side, other, order):
     with debubble.record(accelerator) as timeline:
         event = side.record_event()
         with side:
+            accelerator.sleep(5)
             memory.load({1: 1})
-        other.wait_event(event)
+        if order == "an event from before":
+            other.wait_event(event)
+        else:
+            assert not side.record_event().query() and not side.query()
         with other:
             memory.load({2: 1})
     assert kinds(timeline) == RACE
@@ -179,30 +155,20 @@ OPERATORS = {
 }
 
 
+@pytest.mark.parametrize(("block", "races"), [(3, RACE), (5, [])], ids=["on it", "beside it"])
 @pytest.mark.parametrize("first", ["operator", "load"])
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_operators_on_the_block_of_a_load(accelerator, memory, side, operator, first):
+def test_operators_and_the_block_of_a_load(
+    accelerator, memory, side, operator, first, block, races
+):
     with debubble.record(accelerator) as timeline:
         if first == "operator":
             OPERATORS[operator](memory)
         with side:
-            memory.load({1: 3})
+            memory.load({1: block})
         if first == "load":
             OPERATORS[operator](memory)
-    assert kinds(timeline) == RACE
-
-
-@pytest.mark.parametrize("first", ["operator", "load"])
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_operators_beside_the_block_of_a_load(accelerator, memory, side, operator, first):
-    with debubble.record(accelerator) as timeline:
-        if first == "operator":
-            OPERATORS[operator](memory)
-        with side:
-            memory.load({1: 5})
-        if first == "load":
-            OPERATORS[operator](memory)
-    assert timeline.hazards == []
+    assert kinds(timeline) == races
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -233,8 +199,7 @@ def test_in_any_order_a_source_that_the_host_knows_of_is_there(accelerator, memo
     pieces = addresses(memory.host, [4]), addresses(memory.device, [1]), sizes(1)
     with debubble.record(accelerator) as timeline, side:
         memory.store({2: 4})
-        while not side.query():
-            pass
+        until(side.query)
         accelerator.copy_batch(*pieces, any_order=True)
         memory.store({1: 4})
     assert timeline.hazards == []
