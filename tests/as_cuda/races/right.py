@@ -2,8 +2,6 @@
 
 import queue
 import threading
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -200,20 +198,6 @@ def graph_captured_again_after_reset():
     out.tolist()
 
 
-def graph_with_a_captured_download():
-    x, host, done = torch.ones(4, device="cuda"), _pinned(4), torch.cuda.Event()
-
-    def step():
-        host.copy_(x * 2, non_blocking=True)
-
-    graph, _ = _captured(step)
-    for _ in range(3):
-        graph.replay()
-        done.record()
-        done.synchronize()
-        host.tolist()
-
-
 def graphs_of_two_streams_that_take_turns():
     x, streams = torch.ones(4, device="cuda"), [torch.cuda.Stream(), torch.cuda.Stream()]
     graphs = [_captured(lambda: x.add_(1)) for _ in streams]
@@ -244,22 +228,6 @@ def graph_whose_weights_two_streams_read():
 # Buffers of the host.
 
 
-def pinned_ring_that_asks_before_it_reuses():
-    free, busy, outs = deque(_pinned(4) for _ in range(2)), deque(), []
-    for n in range(6):
-        while not free or (busy and busy[0][1].query()):
-            host, done = busy.popleft()
-            done.synchronize()
-            free.append(host)
-        host = free.popleft()
-        host.fill_(n)
-        outs.append(host.to("cuda", non_blocking=True))
-        done = torch.cuda.Event()
-        done.record()
-        busy.append((host, done))
-    torch.stack(outs).tolist()
-
-
 def pinned_buffer_reused_after_item():
     host, x = _pinned(4), torch.zeros(4, device="cuda")
     for value in range(3):
@@ -285,26 +253,7 @@ def numpy_view_filled_before_the_upload():
     view[:] = 7
 
 
-def round_trip_on_one_stream():
-    x, host = torch.ones(4, device="cuda"), _pinned(4)
-    host.copy_(x, non_blocking=True)
-    host.to("cuda", non_blocking=True).add(1).tolist()
-
-
 # Streams.
-
-
-def many_streams_that_write_parts_of_one_tensor():
-    x, out = torch.ones(4, 8, device="cuda"), torch.empty(4, 8, device="cuda")
-    streams = [torch.cuda.Stream() for _ in range(4)]
-    for n, stream in enumerate(streams):
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            out[:, n].copy_(x[:, n] * 2)
-            out[:, n + 4].copy_(x[:, n + 4] * 2)
-    for stream in streams:
-        torch.cuda.current_stream().wait_stream(stream)
-    out.sum().item()
 
 
 def two_device_buffers_in_one_tensor():
@@ -408,22 +357,6 @@ def buffer_of_new_memory_written_on_another_stream():
 # Threads.
 
 
-def read_in_another_thread_behind_an_event():
-    x, results = torch.ones(4, device="cuda"), []
-
-    def read(host, done):
-        done.synchronize()
-        results.append(host.tolist())
-
-    with ThreadPoolExecutor(1) as pool:
-        for _ in range(3):
-            x = x + 1
-            host, done = x.to("cpu", non_blocking=True), torch.cuda.Event()
-            done.record()
-            pool.submit(read, host, done).result()
-    assert len(results) == 3
-
-
 def read_in_another_thread_after_this_one_waited():
     hosts, results = queue.Queue(), []
 
@@ -440,32 +373,6 @@ def read_in_another_thread_after_this_one_waited():
         hosts.put(host)
     hosts.put(None)
     thread.join()
-
-
-def pinned_buffers_filled_by_a_thread():
-    filled, free = queue.Queue(), queue.Queue()
-    for _ in range(2):
-        free.put((_pinned(4), None))
-
-    def fill():
-        for n in range(5):
-            host, done = free.get()
-            if done is not None:
-                done.synchronize()
-            host.fill_(n)
-            filled.put(host)
-        filled.put(None)
-
-    thread = threading.Thread(target=fill)
-    thread.start()
-    outs = []
-    while (host := filled.get()) is not None:
-        outs.append(host.to("cuda", non_blocking=True))
-        done = torch.cuda.Event()
-        done.record()
-        free.put((host, done))
-    thread.join()
-    torch.stack(outs).tolist()
 
 
 def thread_that_works_on_pageable_memory_meanwhile():
