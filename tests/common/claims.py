@@ -45,9 +45,10 @@ def expect_no_wait_in(timeline: debubble.Timeline) -> None:
     assert not waits, "\n".join(waits)
 
 
-def expect_no_wait(accelerator, call: Callable[[], Any], pinned_uploads: int = 1) -> None:
+def expect_no_wait(accelerator, call: Callable[[], Any], pinned_uploads: int = 1) -> dict[str, int]:
     """Checks in two ways, by a recording and by a guard, that the host waits for nothing in a call;
-    also that it has no upload from pageable memory and at most `pinned_uploads` pinned ones."""
+    also that it has no upload from pageable memory and at most `pinned_uploads` pinned ones.
+    Returns the call's counts."""
     timeline = recorded(accelerator, call)
     expect_no_wait_in(timeline)
     counts = timeline.counts()
@@ -55,6 +56,7 @@ def expect_no_wait(accelerator, call: Callable[[], Any], pinned_uploads: int = 1
         assert counts["h2d_pinned"] <= pinned_uploads, counts
     with debubble.no_host_syncs():
         call()
+    return counts
 
 
 def expect_host_returns(accelerator, call: Callable[[], Any]) -> None:

@@ -11,6 +11,13 @@ import torch
 import debubble
 
 
+def changed(args: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments with other values: `changes` has, by name, a new value or a function of
+    the old one."""
+    values = {name: new(args[name]) if callable(new) else new for name, new in changes.items()}
+    return args | values
+
+
 def expect_refused(
     accelerator, call: Callable[[], Any], message: str, unchanged: tuple[torch.Tensor, ...]
 ) -> None:

@@ -58,8 +58,7 @@ def test_an_empty_step_is_nothing(accelerator):
 def test_one_launch_and_nobody_waits(accelerator):
     gate_up = random_input(accelerator, 3, 16)
     call = lambda: silu_and_mul(gate_up)
-    claims.expect_no_wait(accelerator, call, pinned_uploads=0)
-    counts = claims.counts_of(accelerator, call)
+    counts = claims.expect_no_wait(accelerator, call, pinned_uploads=0)
     assert (counts["kernels"], counts["d2d"]) == (1, 0)
 
 

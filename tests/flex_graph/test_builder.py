@@ -241,8 +241,7 @@ def test_no_wait_no_upload_and_as_many_launches_as_it_says(accelerator):
     whole, some = STEPS["longer"].in_all_rows(), STEPS["longer"]
     for batch, copies_and_fills in ((whole, 3), (some, 5)):
         common = batch.common(accelerator)
-        claims.expect_no_wait(accelerator, lambda c=common: builder.build(c), pinned_uploads=0)
-        counts = claims.counts_of(accelerator, lambda c=common: builder.build(c))
+        counts = claims.expect_no_wait(accelerator, lambda c=common: builder.build(c), 0)
         assert counts["kernels"] + counts["d2d"] == 3 + copies_and_fills
         assert counts["h2d_pinned"] == counts["d2h"] == 0
 

@@ -51,8 +51,7 @@ def test_what_lies_elsewhere_in_the_same_memory_is_copied(accelerator):
 
 def test_one_copy_and_no_wait(accelerator):
     dst, src = zeros(accelerator, 4, 5), zeros(accelerator, 4, 3)
-    claims.expect_no_wait(accelerator, lambda: copy_to_persistent(dst, src), pinned_uploads=0)
-    counts = claims.counts_of(accelerator, lambda: copy_to_persistent(dst, src))
+    counts = claims.expect_no_wait(accelerator, lambda: copy_to_persistent(dst, src), 0)
     assert counts["kernels"] + counts["d2d"] == 1
 
 

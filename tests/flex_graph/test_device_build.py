@@ -260,8 +260,7 @@ def test_no_request_is_looked_at_beyond_the_longest(accelerator):
 def test_three_launches_no_wait_and_no_upload(accelerator):
     buffers = built(accelerator, Batch.shuffled([(1, 33), (20, 70)]))
     call = lambda: build_on_device(buffers, LIMITS, CAUSAL, 33, 70)
-    claims.expect_no_wait(accelerator, call, pinned_uploads=0)
-    counts = claims.counts_of(accelerator, call)
+    counts = claims.expect_no_wait(accelerator, call, pinned_uploads=0)
     assert (counts.pop("kernels"), *counts.values()) == (3, 0, 0, 0, 0, 0, 0)
 
 

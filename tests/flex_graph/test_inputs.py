@@ -131,8 +131,7 @@ def test_an_upload_is_two_pinned_copies_that_nobody_waits_for(accelerator):
     inputs = StepInputs(LIMITS, accelerator.device)
     batch = Requests(LIMITS).batch(STEPS[1])
     call = lambda: inputs.upload(batch)
-    claims.expect_no_wait(accelerator, call, pinned_uploads=2)
-    counts = claims.counts_of(accelerator, call)
+    counts = claims.expect_no_wait(accelerator, call, pinned_uploads=2)
     assert counts["h2d_pinned"] == (2 if accelerator.pin_memory else 0)
     assert counts["kernels"] == counts["d2d"] == counts["d2h"] == 0
 

@@ -19,6 +19,16 @@ from .oracle import recurrence, relative_error
 TOLERANCE = {torch.bfloat16: 5e-3, torch.float16: 5e-3, torch.float32: 1e-4}
 """The largest relative error against the recurrence, by the type of the inputs."""
 AROUND_A_CHUNK = [1, 63, 64, 0, 65]
+SLOT_TABLE = [[4, 1, 7], [0, 8, 3]]
+"""The slots of two sequences, each with up to two drafts: one for the state after each token."""
+SHARED_SLOTS = {
+    "of decode steps": ([1, 1, 1], [4, 0, 4], None),
+    "of prompts": ([3, 0, 2], [5, 1, 5], None),
+    "of drafts": ([2, 2], [[0, 1], [1, 2]], [1, 1]),
+    "of a draft, and where another goes on": ([1, 2], [[3, 2], [0, 3]], [1, 1]),
+    "of drafts alone, and the first slot": ([2, 2], [[3, 0], [4, 0]], [1, 1]),
+}
+"""(lengths, slots, accepted tokens) of sequences that write to one slot."""
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ def test_three_kernels_no_upload_and_no_wait(accelerator):
             has_initial_state=flags,
             use_qk_l2norm_in_kernel=True,
         )
-        claims.expect_no_wait(accelerator, call, pinned_uploads=0)
-        counts = claims.counts_of(accelerator, call)
+        counts = claims.expect_no_wait(accelerator, call, pinned_uploads=0)
         assert (counts["kernels"], counts["d2h"], counts["h2d_pinned"]) == (kernels, 0, 0)
 
 

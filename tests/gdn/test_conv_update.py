@@ -1,6 +1,7 @@
 """The convolution's decode step, compared with loops in PyTorch and with the convolution itself."""
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
 from solutions.sync_free.model.conv_chunks import prepare_conv_metadata
 from solutions.sync_free.sites.causal_conv1d import causal_conv1d_fn
 from tests.common import claims
-from tests.common.refusals import expect_refused
+from tests.common.refusals import changed, expect_refused
+
+from .sequences import SHARED_SLOTS, SLOT_TABLE, integers
 
 DIM, NUM_SLOTS = 5, 9
 
@@ -42,7 +45,7 @@ class Batch:
 
     @property
     def starts(self):
-        return [0, *torch.tensor(self.lengths, dtype=torch.int64).cumsum(0).tolist()]
+        return [0, *accumulate(self.lengths)]
 
     def expected(self, first_slots, slots_behind):
         """Returns the right (output, conv_states). `first_slots` has the slot whose state each
@@ -84,19 +87,15 @@ class Batch:
         }
 
 
-def integers(accelerator, values):
-    return torch.tensor(values, dtype=torch.int32).to(accelerator.device)
-
-
 def run(accelerator, batch, slots, accepted=None, with_starts=True, **changes):
     """Calls causal_conv1d_update on the device for this batch and these slots, and returns (output,
     conv_states)."""
     args = batch.on(accelerator) | changes
     output = causal_conv1d_update(
         **args,
-        state_indices=integers(accelerator, slots),
-        query_start_loc=integers(accelerator, batch.starts) if with_starts else None,
-        num_accepted_tokens=None if accepted is None else integers(accelerator, accepted),
+        state_indices=integers(accelerator.device, slots),
+        query_start_loc=integers(accelerator.device, batch.starts) if with_starts else None,
+        num_accepted_tokens=None if accepted is None else integers(accelerator.device, accepted),
     )
     return output, args["conv_states"]
 
@@ -127,8 +126,8 @@ def test_it_is_the_convolution_of_sequences_that_have_a_state(accelerator):
     slots, args = [3, 1, 6], batch.on(accelerator)
     right = causal_conv1d_fn(
         **args,
-        query_start_loc=integers(accelerator, batch.starts),
-        cache_indices=integers(accelerator, slots),
+        query_start_loc=integers(accelerator.device, batch.starts),
+        cache_indices=integers(accelerator.device, slots),
         has_initial_state=torch.ones(3, dtype=torch.bool, device=accelerator.device),
         metadata=prepare_conv_metadata(torch.tensor(batch.starts), accelerator.device),
     )
@@ -146,10 +145,6 @@ def test_a_slot_out_of_range_gives_zeros_and_writes_nothing(accelerator, slot):
     batch = Batch.random([2, 1, 1])
     found = run(accelerator, batch, [slot, 3, slot])
     expect_close(found, batch.expected([None, 3, None], [None, [3], None]))
-
-
-SLOT_TABLE = [[4, 1, 7], [0, 8, 3]]
-"""The slots of two sequences, each with up to two drafts: one for the state after each token."""
 
 
 @pytest.mark.parametrize("width", [2, 3, 4])
@@ -182,15 +177,6 @@ def test_a_draft_whose_slot_lies_behind_the_pool_is_computed_and_not_kept(accele
     whole = batch.conv_states.to(accelerator.device)
     output, _ = run(accelerator, batch, [[4, 7, 1]], [1], conv_states=whole[:7])
     expect_close((output, whole), batch.expected([4], [[4, None, 1]]))
-
-
-SHARED_SLOTS = {
-    "of decode steps": ([1, 1, 1], [4, 0, 4], None),
-    "of prompts": ([3, 0, 2], [5, 1, 5], None),
-    "of drafts": ([2, 2], [[0, 1], [1, 2]], [1, 1]),
-    "of a draft, and where another goes on": ([1, 2], [[3, 2], [0, 3]], [1, 1]),
-    "of drafts alone, and the first slot": ([2, 2], [[3, 0], [4, 0]], [1, 1]),
-}
 
 
 @pytest.mark.sim
@@ -278,7 +264,7 @@ def test_many_sequences(accelerator):
     on_device = conv_states.to(accelerator.device)
     output = causal_conv1d_update(
         **args | {"conv_states": on_device},
-        state_indices=integers(accelerator, slots.tolist()),
+        state_indices=integers(accelerator.device, slots.tolist()),
     )
     window = torch.cat([conv_states[slots], batch.x[:, :, None]], 2)
     right = torch.nn.functional.silu((window * batch.weight).sum(2) + batch.bias)
@@ -288,18 +274,17 @@ def test_many_sequences(accelerator):
 def test_one_launch_and_nobody_waits(accelerator):
     batch = Batch.random([1, 1])
     args = batch.on(accelerator)
-    starts, accepted = integers(accelerator, [0, 1, 2]), integers(accelerator, [1, 2])
+    starts, accepted = integers(accelerator.device, [0, 1, 2]), integers(accelerator.device, [1, 2])
     for options in (
-        {"state_indices": integers(accelerator, [3, 1])},
+        {"state_indices": integers(accelerator.device, [3, 1])},
         {
-            "state_indices": integers(accelerator, SLOT_TABLE),
+            "state_indices": integers(accelerator.device, SLOT_TABLE),
             "query_start_loc": starts,
             "num_accepted_tokens": accepted,
         },
     ):
         call = lambda options=options: causal_conv1d_update(**args, **options)
-        claims.expect_no_wait(accelerator, call, pinned_uploads=0)
-        assert claims.counts_of(accelerator, call)["kernels"] == 1
+        assert claims.expect_no_wait(accelerator, call, 0)["kernels"] == 1
 
 
 def test_the_modelled_time_is_that_of_a_state_for_each_drafted_token(accelerator, monkeypatch):
@@ -316,7 +301,7 @@ def test_the_modelled_time_is_that_of_a_state_for_each_drafted_token(accelerator
 
 def test_overlapped_steps_each_go_on_from_the_last_state(accelerator):
     batch = Batch.random([claims.OVERLAPPED_CALLS])
-    args, slots = batch.on(accelerator), integers(accelerator, [2])
+    args, slots = batch.on(accelerator), integers(accelerator.device, [2])
     call = lambda x: causal_conv1d_update(**args | {"x": x}, state_indices=slots)
     inputs = [args["x"][n : n + 1].clone() for n in range(claims.OVERLAPPED_CALLS)]
     results = claims.overlapped(accelerator, call, inputs, warm_up=False)
@@ -324,29 +309,23 @@ def test_overlapped_steps_each_go_on_from_the_last_state(accelerator):
 
 
 BAD_ARGUMENTS = {
-    "inputs of torch.float64": lambda args: {"x": args["x"].double()},
-    r"a weight of shape \[4, 5\]": lambda args: {"weight": args["weight"].T},
-    r"a bias of shape \[4\]": lambda args: {"bias": args["bias"][:4]},
-    r"conv_states of shape \[9, 5, 2\]": lambda args: {"conv_states": args["conv_states"][..., :2]},
-    "activation 'gelu'": lambda args: {"activation": "gelu"},
-    r"state_indices is torch.int64 \[2, 3\]": lambda args: {
-        "state_indices": args["state_indices"].long()
+    "inputs of torch.float64": {"x": lambda x: x.double()},
+    r"a weight of shape \[4, 5\]": {"weight": lambda x: x.T},
+    r"a bias of shape \[4\]": {"bias": lambda x: x[:4]},
+    r"conv_states of shape \[9, 5, 2\]": {"conv_states": lambda x: x[..., :2]},
+    "activation 'gelu'": {"activation": "gelu"},
+    r"state_indices is torch.int64 \[2, 3\]": {"state_indices": lambda x: x.long()},
+    r"state_indices is torch.int32 \[2\]: make it torch.int32 \[2, 1 \+ drafts\]": {
+        "state_indices": lambda x: x[:, 0]
     },
-    r"state_indices is torch.int32 \[2\]: make it torch.int32 \[2, 1 \+ drafts\]": lambda args: {
-        "state_indices": args["state_indices"][:, 0]
-    },
-    r"state_indices is torch.int32 \[2, 3\]: make it torch.int32 \[4\]": lambda args: {
+    r"state_indices is torch.int32 \[2, 3\]: make it torch.int32 \[4\]": {
         "query_start_loc": None,
         "num_accepted_tokens": None,
     },
-    "the slots of a sequence must be contiguous": lambda args: {
-        "state_indices": args["state_indices"].T.contiguous().T
-    },
-    r"query_start_loc is torch.int64 \[3\]": lambda args: {
-        "query_start_loc": args["query_start_loc"].long()
-    },
-    r"num_accepted_tokens is torch.int32 \[1\]: for 2 sequences": lambda args: {
-        "num_accepted_tokens": args["num_accepted_tokens"][:1]
+    "the slots of a sequence must be contiguous": {"state_indices": lambda x: x.T.contiguous().T},
+    r"query_start_loc is torch.int64 \[3\]": {"query_start_loc": lambda x: x.long()},
+    r"num_accepted_tokens is torch.int32 \[1\]: for 2 sequences": {
+        "num_accepted_tokens": lambda x: x[:1]
     },
 }
 
@@ -355,10 +334,10 @@ BAD_ARGUMENTS = {
 def test_what_does_not_fit_is_refused(accelerator, message):
     batch = Batch.random([3, 1])
     args = batch.on(accelerator) | {
-        "state_indices": integers(accelerator, SLOT_TABLE),
-        "query_start_loc": integers(accelerator, batch.starts),
-        "num_accepted_tokens": integers(accelerator, [1, 1]),
+        "state_indices": integers(accelerator.device, SLOT_TABLE),
+        "query_start_loc": integers(accelerator.device, batch.starts),
+        "num_accepted_tokens": integers(accelerator.device, [1, 1]),
     }
-    bad = args | BAD_ARGUMENTS[message](args)
+    bad = changed(args, BAD_ARGUMENTS[message])
     call = lambda: causal_conv1d_update(**bad)
     expect_refused(accelerator, call, message, unchanged=(args["conv_states"],))

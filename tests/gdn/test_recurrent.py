@@ -2,15 +2,17 @@
 states."""
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import pytest
 import torch
 
 from solutions.gdn.rule.recurrent import fused_recurrent_gated_delta_rule
 from tests.common import claims
-from tests.common.refusals import expect_refused
+from tests.common.refusals import changed, expect_refused
 
 from .oracle import recurrence, relative_error
+from .sequences import SHARED_SLOTS, SLOT_TABLE, integers
 
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 5e-3}
 NUM_SLOTS = 9
@@ -47,7 +49,7 @@ class Tokens:
 
     @property
     def starts(self):
-        return [0, *torch.tensor(self.lengths, dtype=torch.int64).cumsum(0).tolist()]
+        return [0, *accumulate(self.lengths)]
 
     def expected(self, states=None, **changes):
         """Returns the right (o, final states) of all sequences, from the initial `states` [N, HV,
@@ -57,17 +59,13 @@ class Tokens:
         return recurrence(**args, initial_state=states, cu_seqlens=self.starts, l2norm=l2norm)
 
 
-def integers(accelerator, values):
-    return torch.tensor(values, dtype=torch.int32).to(accelerator.device)
-
-
 def run(accelerator, tokens, slots=None, accepted=None, with_starts=True, **changes):
     """Runs the op on a copy of the pool in `tokens`, and returns (o, that copy)."""
     return fused_recurrent_gated_delta_rule(
         **{"initial_state": tokens.pool.clone()} | tokens.args | changes,
-        cu_seqlens=integers(accelerator, tokens.starts) if with_starts else None,
-        ssm_state_indices=None if slots is None else integers(accelerator, slots),
-        num_accepted_tokens=None if accepted is None else integers(accelerator, accepted),
+        cu_seqlens=integers(accelerator.device, tokens.starts) if with_starts else None,
+        ssm_state_indices=None if slots is None else integers(accelerator.device, slots),
+        num_accepted_tokens=None if accepted is None else integers(accelerator.device, accepted),
     )
 
 
@@ -76,25 +74,29 @@ def expect_same(found, right, dtype=torch.float32):
     assert error < TOLERANCE[dtype], f"relative error {error:.1e}"
 
 
+def expect_right(accelerator, tokens, slots, dtype=torch.float32, **options):
+    """Checks the op's outputs, the states in these slots, and that other slots are left alone.
+    Returns the outputs."""
+    o, pool = run(accelerator, tokens, slots, **options)
+    right, states = tokens.expected(tokens.pool[slots])
+    expect_same(o, right, dtype)
+    expect_same(pool[slots], states)
+    others = [n for n in range(NUM_SLOTS) if n not in slots]
+    assert torch.equal(pool[others].cpu(), tokens.pool[others].cpu())
+    return o
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("heads", [(1, 1), (1, 2), (2, 6)], ids=str)
 def test_a_decode_step_is_one_step_of_the_definition(accelerator, heads, dtype):
     tokens = Tokens.random(accelerator, [1, 1, 1], heads, dtype=dtype)
-    o, pool = run(accelerator, tokens, slots=[4, 0, 7], with_starts=False)
-    right, states = tokens.expected(tokens.pool[[4, 0, 7]])
-    assert o.dtype == dtype
-    expect_same(o, right, dtype)
-    expect_same(pool[[4, 0, 7]], states)
+    assert expect_right(accelerator, tokens, [4, 0, 7], dtype, with_starts=False).dtype == dtype
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_sequences_of_any_lengths(accelerator, dtype):
     tokens = Tokens.random(accelerator, [3, 0, 1, 6], dtype=dtype)
-    slots = [8, 2, 3, 5]
-    o, pool = run(accelerator, tokens, slots)
-    right, states = tokens.expected(tokens.pool[slots])
-    expect_same(o, right, dtype)
-    expect_same(pool[slots], states)
+    expect_right(accelerator, tokens, [8, 2, 3, 5], dtype)
 
 
 @pytest.mark.parametrize("sizes", [(16, 40), (24, 16), (128, 8), (1, 3)], ids=str)
@@ -102,17 +104,7 @@ def test_heads_of_any_size(accelerator, sizes):
     """Outputs and states are right if values are larger than one block, and if key sizes are no
     power of two."""
     tokens = Tokens.random(accelerator, [2, 1], sizes=sizes)
-    o, pool = run(accelerator, tokens, slots=[1, 0])
-    right, states = tokens.expected(tokens.pool[[1, 0]])
-    expect_same(o, right)
-    expect_same(pool[[1, 0]], states)
-
-
-def test_the_slots_of_others_are_left_alone(accelerator):
-    tokens = Tokens.random(accelerator, [1, 2])
-    _, pool = run(accelerator, tokens, slots=[4, 7])
-    others = [0, 1, 2, 3, 5, 6, 8]
-    assert torch.equal(pool[others].cpu(), tokens.pool[others].cpu())
+    expect_right(accelerator, tokens, [1, 0])
 
 
 def test_a_sequence_without_tokens_leaves_its_slot_alone(accelerator):
@@ -138,7 +130,7 @@ def test_a_slot_out_of_range_gives_zeros_and_writes_nothing(accelerator, slot):
 
 def test_without_a_pool_sequences_start_from_zeros(accelerator):
     tokens = Tokens.random(accelerator, [2, 3])
-    starts = integers(accelerator, tokens.starts)
+    starts = integers(accelerator.device, tokens.starts)
     o, pool = fused_recurrent_gated_delta_rule(**tokens.args, cu_seqlens=starts)
     assert pool is None
     expect_same(o, tokens.expected()[0])
@@ -155,7 +147,7 @@ def test_without_indices_the_slots_are_those_of_the_sequences_in_order(accelerat
 def test_the_pool_is_changed_in_place(accelerator):
     tokens = Tokens.random(accelerator, [1])
     pool = tokens.pool.clone()
-    slots = integers(accelerator, [2])
+    slots = integers(accelerator.device, [2])
     _, returned = fused_recurrent_gated_delta_rule(
         **tokens.args, initial_state=pool, ssm_state_indices=slots
     )
@@ -177,7 +169,7 @@ def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm, sca
 def test_a_long_sequence_is_its_decode_steps(accelerator):
     tokens = Tokens.random(accelerator, [7])
     pool, outputs = tokens.pool.clone(), []
-    slots = integers(accelerator, [6])
+    slots = integers(accelerator.device, [6])
     for n in range(7):
         step = {
             name: value[:, n : n + 1] if isinstance(value, torch.Tensor) else value
@@ -188,10 +180,6 @@ def test_a_long_sequence_is_its_decode_steps(accelerator):
     right, states = tokens.expected(tokens.pool[[6]])
     expect_same(torch.cat(outputs, 1), right)
     expect_same(pool[[6]], states)
-
-
-SLOT_TABLE = [[4, 1, 7], [0, 8, 3]]
-"""The slots of two sequences, each with up to two drafts: one for the state after each token."""
 
 
 @pytest.mark.parametrize("accepted", [[1, 1], [1, 3], [3, 2]], ids=str)
@@ -239,15 +227,6 @@ def test_a_draft_whose_slot_lies_behind_the_pool_is_computed_and_not_kept(accele
     o, _ = run(accelerator, tokens, [[4, 7, 1]], [1], initial_state=whole[:7])
     expect_same(o, tokens.expected(tokens.pool[[4]])[0])
     assert torch.equal(whole[7:].cpu(), tokens.pool[7:].cpu())
-
-
-SHARED_SLOTS = {
-    "of decode steps": ([1, 1, 1], [4, 0, 4], None),
-    "of prompts": ([3, 0, 2], [5, 1, 5], None),
-    "of drafts": ([2, 2], [[0, 1], [1, 2]], [1, 1]),
-    "of a draft, and where another goes on": ([1, 2], [[3, 2], [0, 3]], [1, 1]),
-    "of drafts alone, and the first slot": ([2, 2], [[3, 0], [4, 0]], [1, 1]),
-}
 
 
 @pytest.mark.sim
@@ -329,8 +308,8 @@ def test_parts_of_a_wider_projection_and_a_pool_with_gaps(accelerator):
     o, _ = fused_recurrent_gated_delta_rule(
         **tokens.args | args,
         initial_state=pool[:, :4],
-        cu_seqlens=integers(accelerator, tokens.starts),
-        ssm_state_indices=integers(accelerator, [6, 1]),
+        cu_seqlens=integers(accelerator.device, tokens.starts),
+        ssm_state_indices=integers(accelerator.device, [6, 1]),
     )
     right, states = tokens.expected(tokens.pool[[6, 1]])
     expect_same(o, right)
@@ -359,8 +338,9 @@ def test_many_sequences(accelerator):
     pool = torch.randn(count, 2, 16, 16).to(accelerator.device)
     slots = torch.randperm(count)
     right, states = tokens.expected(pool.cpu()[slots])
+    rows = integers(accelerator.device, slots.tolist())
     o, _ = fused_recurrent_gated_delta_rule(
-        **tokens.args, initial_state=pool, ssm_state_indices=integers(accelerator, slots.tolist())
+        **tokens.args, initial_state=pool, ssm_state_indices=rows
     )
     expect_same(o, right)
     expect_same(pool.cpu()[slots], states)
@@ -381,10 +361,7 @@ def test_to_keep_all_and_to_forget_all_may_be_in_one_batch(accelerator, gates):
     tokens = Tokens.random(accelerator, [3, 4])
     tokens.args["g"].copy_(torch.tensor(gates * 7).view(1, 7, 2).to(accelerator.device))
     tokens.args["g"][:, 3:] = tokens.args["g"][:, 3:].flip(2)
-    o, pool = run(accelerator, tokens, [4, 2])
-    right, states = tokens.expected(tokens.pool[[4, 2]])
-    expect_same(o, right)
-    expect_same(pool[[4, 2]], states)
+    expect_right(accelerator, tokens, [4, 2])
 
 
 def test_what_a_call_returns_is_no_later_call_s(accelerator):
@@ -405,17 +382,14 @@ def test_what_a_call_returns_is_no_later_call_s(accelerator):
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_heads_as_large_as_a_models(accelerator, dtype):
     tokens = Tokens.random(accelerator, [1, 5, 0, 3], (16, 32), (128, 128), dtype)
-    o, pool = run(accelerator, tokens, [3, 1, 0, 8])
-    right, states = tokens.expected(tokens.pool[[3, 1, 0, 8]])
-    expect_same(o, right, dtype)
-    expect_same(pool[[3, 1, 0, 8]], states)
+    expect_right(accelerator, tokens, [3, 1, 0, 8], dtype)
 
 
 def test_one_launch_and_nobody_waits(accelerator):
     tokens = Tokens.random(accelerator, [1, 1])
-    pool, slots = tokens.pool.clone(), integers(accelerator, [3, 1])
-    table, accepted = integers(accelerator, SLOT_TABLE), integers(accelerator, [1, 2])
-    starts = integers(accelerator, [0, 1, 2])
+    pool, slots = tokens.pool.clone(), integers(accelerator.device, [3, 1])
+    table, accepted = integers(accelerator.device, SLOT_TABLE), integers(accelerator.device, [1, 2])
+    starts = integers(accelerator.device, [0, 1, 2])
     for options in (
         {"ssm_state_indices": slots},
         {"ssm_state_indices": table, "num_accepted_tokens": accepted, "cu_seqlens": starts},
@@ -423,8 +397,7 @@ def test_one_launch_and_nobody_waits(accelerator):
         call = lambda options=options: fused_recurrent_gated_delta_rule(
             **tokens.args, initial_state=pool, **options
         )
-        claims.expect_no_wait(accelerator, call, pinned_uploads=0)
-        assert claims.counts_of(accelerator, call)["kernels"] == 1
+        assert claims.expect_no_wait(accelerator, call, 0)["kernels"] == 1
 
 
 def test_a_captured_step_is_replayed_with_other_sequences(accelerator):
@@ -432,7 +405,7 @@ def test_a_captured_step_is_replayed_with_other_sequences(accelerator):
     starts, which are read on the device."""
     tokens = Tokens.random(accelerator, [2, 1])
     pool = tokens.pool.clone()
-    starts, slots = integers(accelerator, [0, 3, 3]), integers(accelerator, [5, -1])
+    starts, slots = integers(accelerator.device, [0, 3, 3]), integers(accelerator.device, [5, -1])
     step = lambda: fused_recurrent_gated_delta_rule(
         **tokens.args, initial_state=pool, cu_seqlens=starts, ssm_state_indices=slots
     )
@@ -441,8 +414,8 @@ def test_a_captured_step_is_replayed_with_other_sequences(accelerator):
     with graph.capture():
         o, _ = step()
     pool.copy_(tokens.pool)
-    starts.copy_(integers(accelerator, tokens.starts))
-    slots.copy_(integers(accelerator, [3, 0]))
+    starts.copy_(integers(accelerator.device, tokens.starts))
+    slots.copy_(integers(accelerator.device, [3, 0]))
     graph.replay()
     right, states = tokens.expected(tokens.pool[[3, 0]])
     expect_same(o, right)
@@ -452,7 +425,7 @@ def test_a_captured_step_is_replayed_with_other_sequences(accelerator):
 def test_overlapped_steps_each_go_on_from_the_last_state(accelerator):
     steps = claims.OVERLAPPED_CALLS
     tokens = Tokens.random(accelerator, [steps], heads=(1, 1))
-    pool, slots = tokens.pool.clone(), integers(accelerator, [2])
+    pool, slots = tokens.pool.clone(), integers(accelerator.device, [2])
     inputs = [
         {
             name: value[:, n : n + 1].clone() if isinstance(value, torch.Tensor) else value
@@ -470,56 +443,46 @@ def test_overlapped_steps_each_go_on_from_the_last_state(accelerator):
 
 
 BAD_ARGUMENTS = {
-    r"q of shape \[1, 4, 2, 16\] and k of \[1, 4, 2, 8\]": lambda args: {"k": args["k"][..., :8]},
-    r"q of shape \[4, 2, 16\]": lambda args: {"q": args["q"][0], "k": args["k"][0]},
-    r"v of shape \[1, 3, 4, 16\]: make it \[1, 4, HV, V\]": lambda args: {"v": args["v"][:, :3]},
-    "a multiple of 2 key heads": lambda args: {"v": args["v"][:, :, :3]},
-    "q, k and v of torch.float32, torch.float16": lambda args: {"k": args["k"].half()},
-    "q, k and v of torch.float64": lambda args: {name: args[name].double() for name in "qkv"},
-    "keys of size 512: this kernel holds 1 to 256": lambda args: {
-        name: args[name].repeat(1, 1, 1, 32) for name in "qk"
+    r"q of shape \[1, 4, 2, 16\] and k of \[1, 4, 2, 8\]": {"k": lambda x: x[..., :8]},
+    r"q of shape \[4, 2, 16\]": {"q": lambda x: x[0], "k": lambda x: x[0]},
+    r"v of shape \[1, 3, 4, 16\]: make it \[1, 4, HV, V\]": {"v": lambda x: x[:, :3]},
+    "a multiple of 2 key heads": {"v": lambda x: x[:, :, :3]},
+    "q, k and v of torch.float32, torch.float16": {"k": lambda x: x.half()},
+    "q, k and v of torch.float64": dict.fromkeys("qkv", lambda x: x.double()),
+    "keys of size 512: this kernel holds 1 to 256": dict.fromkeys(
+        "qk", lambda x: x.repeat(1, 1, 1, 32)
+    ),
+    r"g is torch.bfloat16 \[1, 4, 4\]: make it \[1, 4, 4\], torch.float32": {
+        "g": lambda x: x.bfloat16()
     },
-    r"g is torch.bfloat16 \[1, 4, 4\]: make it \[1, 4, 4\], torch.float32": lambda args: {
-        "g": args["g"].bfloat16()
+    r"beta is torch.float32 \[1, 4, 2\]": {"beta": lambda x: x[..., :2]},
+    "v of strides": {"v": lambda x: x.transpose(2, 3).contiguous().transpose(2, 3)},
+    r"cu_seqlens is torch.int64 \[3\]: for 2 sequences": {"cu_seqlens": lambda x: x.long()},
+    "cu_seqlens is empty: give where each sequence starts": {
+        "cu_seqlens": lambda x: x[:0],
+        "ssm_state_indices": lambda x: x[:0],
+        "num_accepted_tokens": lambda x: x[:0],
     },
-    r"beta is torch.float32 \[1, 4, 2\]": lambda args: {"beta": args["beta"][..., :2]},
-    "v of strides": lambda args: {"v": args["v"].transpose(2, 3).contiguous().transpose(2, 3)},
-    r"cu_seqlens is torch.int64 \[3\]: for 2 sequences": lambda args: {
-        "cu_seqlens": args["cu_seqlens"].long()
-    },
-    "cu_seqlens is empty: give where each sequence starts": lambda args: {
-        "cu_seqlens": args["cu_seqlens"][:0],
-        "ssm_state_indices": args["ssm_state_indices"][:0],
-        "num_accepted_tokens": args["num_accepted_tokens"][:0],
-    },
-    r"num_accepted_tokens is torch.int32 \[1\]": lambda args: {
-        "num_accepted_tokens": args["num_accepted_tokens"][:1]
-    },
-    r"ssm_state_indices is torch.int32 \[2, 3\]: make it torch.int32 \[2\]": lambda args: {
+    r"num_accepted_tokens is torch.int32 \[1\]": {"num_accepted_tokens": lambda x: x[:1]},
+    r"ssm_state_indices is torch.int32 \[2, 3\]: make it torch.int32 \[2\]": {
         "num_accepted_tokens": None
     },
     r"ssm_state_indices is torch.int32 \[2\]: make it torch.int32 \[2, 1 \+ drafts\]": (
-        lambda args: {"ssm_state_indices": args["ssm_state_indices"][:, 0]}
+        {"ssm_state_indices": lambda x: x[:, 0]}
     ),
-    "ssm_state_indices is torch.int64": lambda args: {
-        "ssm_state_indices": args["ssm_state_indices"].long()
+    "ssm_state_indices is torch.int64": {"ssm_state_indices": lambda x: x.long()},
+    "the slots of a sequence must be contiguous": {
+        "ssm_state_indices": lambda x: x.T.contiguous().T
     },
-    "the slots of a sequence must be contiguous": lambda args: {
-        "ssm_state_indices": args["ssm_state_indices"].T.contiguous().T
+    "num_accepted_tokens without ssm_state_indices": {"ssm_state_indices": None},
+    "slots of initial_state, which is None": {"initial_state": None},
+    r"initial_state is torch.bfloat16 \[9, 4, 16, 16\]: make it torch.float32": {
+        "initial_state": lambda x: x.bfloat16()
     },
-    "num_accepted_tokens without ssm_state_indices": lambda args: {"ssm_state_indices": None},
-    "slots of initial_state, which is None": lambda args: {"initial_state": None},
-    r"initial_state is torch.bfloat16 \[9, 4, 16, 16\]: make it torch.float32": lambda args: {
-        "initial_state": args["initial_state"].bfloat16()
-    },
-    r"make it torch.float32 \[num_slots, 4, 16, 16\]": lambda args: {
-        "initial_state": args["initial_state"][:, :2]
-    },
-    "each slot must be contiguous": lambda args: {
-        "initial_state": args["initial_state"].transpose(2, 3)
-    },
-    "1 states for 2 sequences": lambda args: {
-        "initial_state": args["initial_state"][:1],
+    r"make it torch.float32 \[num_slots, 4, 16, 16\]": {"initial_state": lambda x: x[:, :2]},
+    "each slot must be contiguous": {"initial_state": lambda x: x.transpose(2, 3)},
+    "1 states for 2 sequences": {
+        "initial_state": lambda x: x[:1],
         "ssm_state_indices": None,
         "num_accepted_tokens": None,
     },
@@ -531,10 +494,10 @@ def test_what_does_not_fit_is_refused(accelerator, message):
     tokens = Tokens.random(accelerator, [3, 1], heads=(2, 4))
     args = tokens.args | {
         "initial_state": tokens.pool,
-        "cu_seqlens": integers(accelerator, tokens.starts),
-        "ssm_state_indices": integers(accelerator, SLOT_TABLE),
-        "num_accepted_tokens": integers(accelerator, [1, 1]),
+        "cu_seqlens": integers(accelerator.device, tokens.starts),
+        "ssm_state_indices": integers(accelerator.device, SLOT_TABLE),
+        "num_accepted_tokens": integers(accelerator.device, [1, 1]),
     }
-    bad = args | BAD_ARGUMENTS[message](args)
+    bad = changed(args, BAD_ARGUMENTS[message])
     call = lambda: fused_recurrent_gated_delta_rule(**bad)
     expect_refused(accelerator, call, message, unchanged=(tokens.pool,))

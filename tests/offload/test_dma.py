@@ -21,10 +21,7 @@ def with_and_without_the_call(request, accelerator, monkeypatch):
 
 
 def expect_copied(accelerator, sizes, **options):
-    swap = memory.swap(accelerator, sizes, **options)
-    with accelerator.stream():
-        copy_batch(*swap.descriptors)
-    swap.expect_copied()
+    memory.swap(accelerator, sizes, **options).expect_copied_by(copy_batch)
 
 
 def calls_of(accelerator, monkeypatch, name) -> list:
@@ -93,8 +90,7 @@ def test_one_copy_and_nobody_waits(accelerator, to_device):
         with stream:
             copy_batch(*swap.descriptors)
 
-    claims.expect_no_wait(accelerator, call)
-    counts = claims.counts_of(accelerator, call)
+    counts = claims.expect_no_wait(accelerator, call)
     assert (counts["h2d_pinned"], counts["d2h"], counts["kernels"]) == (to_device, not to_device, 0)
 
 
@@ -112,9 +108,7 @@ def test_without_the_call_each_piece_is_a_copy(accelerator, monkeypatch):
 def test_any_order_is_for_sources_on_the_host(accelerator, monkeypatch, to_device, asked, heeded):
     calls = calls_of(accelerator, monkeypatch, "copy_batch")
     swap = memory.swap(accelerator, [64] * 3, to_device=to_device)
-    with accelerator.stream():
-        copy_batch(*swap.descriptors, is_src_access_order_any=asked)
-    swap.expect_copied()
+    swap.expect_copied_by(copy_batch, is_src_access_order_any=asked)
     assert [options["any_order"] for _, options in calls] == [heeded]
 
 

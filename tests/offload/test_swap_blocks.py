@@ -21,37 +21,28 @@ def columns_of(swap, place):
     return swap.descriptors if place == "pageable" else swap.pinned_descriptors
 
 
-def swap_all(accelerator, swap, columns, **options):
-    with accelerator.stream():
-        swap_blocks_batch(*columns, **{"bytes_per_chunk": 4096, **options})
+def expect_swapped(swap, place="pageable", **options):
+    columns = columns_of(swap, place)
+    swap.expect_copied_by(swap_blocks_batch, *columns, **{"bytes_per_chunk": 4096, **options})
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("to_device", [True, False])
 def test_pieces_of_all_sizes_arrive(accelerator, to_device, place):
-    swap = memory.swap(accelerator, memory.FACTS_SIZES, to_device=to_device)
-    columns = columns_of(swap, place)
-    swap_all(accelerator, swap, columns)
-    swap.expect_copied()
+    expect_swapped(memory.swap(accelerator, memory.FACTS_SIZES, to_device=to_device), place)
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("number", [0, 1, 12, 13, 15, 16, 17])
 def test_any_number_of_pieces(accelerator, number, place):
-    swap = memory.swap(accelerator, [40] * number)
-    columns = columns_of(swap, place)
-    swap_all(accelerator, swap, columns, bytes_per_chunk=16)
-    swap.expect_copied()
+    expect_swapped(memory.swap(accelerator, [40] * number), place, bytes_per_chunk=16)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("size", [8, 64])
 def test_a_hundred_thousand_pieces(accelerator, size, place):
-    swap = memory.swap(accelerator, [size] * 100_000)
-    columns = columns_of(swap, place)
-    swap_all(accelerator, swap, columns)
-    swap.expect_copied()
+    expect_swapped(memory.swap(accelerator, [size] * 100_000), place)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +57,12 @@ def test_a_hundred_thousand_pieces(accelerator, size, place):
 )
 def test_vectors_where_everything_is_aligned(accelerator, monkeypatch, sizes, shift, vector):
     calls = calls_of(accelerator, monkeypatch, "launch")
-    swap = memory.swap(accelerator, sizes, shift=shift)
-    swap_all(accelerator, swap, swap.descriptors, bytes_per_chunk=32)
-    swap.expect_copied()
+    expect_swapped(memory.swap(accelerator, sizes, shift=shift), bytes_per_chunk=32)
     assert [options["VECTOR"] for _, options in calls] == [vector]
 
 
 def test_chunks_of_one_word_are_no_vectors(accelerator):
-    swap = memory.swap(accelerator, [16] * 3)
-    swap_all(accelerator, swap, swap.descriptors, bytes_per_chunk=8, min_n=0)
-    swap.expect_copied()
+    expect_swapped(memory.swap(accelerator, [16] * 3), bytes_per_chunk=8, min_n=0)
 
 
 @pytest.mark.parametrize(("number", "kernels"), [(15, 0), (16, 1)])
@@ -96,9 +83,7 @@ def test_few_pieces_are_a_dma_batch(accelerator, number, kernels):
 def test_the_order_of_reading_is_for_a_dma_batch(accelerator, monkeypatch):
     calls = calls_of(accelerator, monkeypatch, "copy_batch")
     swap = memory.swap(accelerator, [40] * 3)
-    with accelerator.stream():
-        swap_blocks_batch(*swap.descriptors, True, bytes_per_chunk=64)
-    swap.expect_copied()
+    swap.expect_copied_by(swap_blocks_batch, *swap.descriptors, True, bytes_per_chunk=64)
     assert [options["any_order"] for _, options in calls] == [True]
 
 
@@ -108,8 +93,7 @@ def test_one_launch_and_at_most_one_upload(accelerator, sizes, place, uploads):
     swap = memory.swap(accelerator, sizes)
     columns = columns_of(swap, place)
     call = lambda: swap_blocks_batch(*columns, bytes_per_chunk=64)
-    claims.expect_no_wait(accelerator, call, pinned_uploads=uploads)
-    counts = claims.counts_of(accelerator, call)
+    counts = claims.expect_no_wait(accelerator, call, pinned_uploads=uploads)
     assert (counts["kernels"], counts["h2d_pinned"], counts["d2d"]) == (1, uploads, 0)
 
 
@@ -159,14 +143,6 @@ def test_merged_lists_copy_the_same_bytes(accelerator, sizes):
     swap.expect_copied()
 
 
-def test_an_empty_list_is_nothing_for_the_kernel_too(accelerator):
-    swap = memory.swap(accelerator, [])
-    with debubble.record(accelerator) as timeline:
-        swap_blocks_batch(*swap.descriptors, bytes_per_chunk=16, min_n=0)
-    assert timeline.events == []
-    swap.expect_untouched()
-
-
 @pytest.mark.parametrize("upload", [True, False])
 @pytest.mark.parametrize("sizes", [[], [0] * 3])
 def test_nothing_to_copy_queues_nothing(accelerator, sizes, upload):
@@ -174,6 +150,7 @@ def test_nothing_to_copy_queues_nothing(accelerator, sizes, upload):
     with debubble.record(accelerator) as timeline:
         for columns in (swap.descriptors, swap.pinned_descriptors, swap.pool_descriptors):
             launch_swap(accelerator, *columns, Launch(bytes_per_chunk=16, upload=upload))
+        swap_blocks_batch(*swap.descriptors, bytes_per_chunk=16, min_n=0)
     assert timeline.events == []
     swap.expect_untouched()
 
@@ -190,9 +167,7 @@ def test_a_piece_by_itself_may_have_any_stride(accelerator, strides, upload):
 
 @pytest.mark.parametrize("sizes", [[0] * 20, [0, 40] * 10])
 def test_pieces_of_no_bytes_are_nothing(accelerator, sizes):
-    swap = memory.swap(accelerator, sizes)
-    swap_all(accelerator, swap, swap.descriptors, bytes_per_chunk=16)
-    swap.expect_copied()
+    expect_swapped(memory.swap(accelerator, sizes), bytes_per_chunk=16)
 
 
 @pytest.mark.parametrize(
@@ -362,5 +337,4 @@ def test_columns_with_different_strides_are_no_table(accelerator):
     for column, numbers in zip(columns[:2], swap.descriptors[:2], strict=True):
         column.copy_(numbers)
     columns[2][0] = 64
-    swap_all(accelerator, swap, columns)
-    swap.expect_copied()
+    swap.expect_copied_by(swap_blocks_batch, *columns, bytes_per_chunk=4096)

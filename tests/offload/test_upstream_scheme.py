@@ -40,8 +40,7 @@ def test_three_uploads_one_launch_and_nobody_waits(accelerator, kind):
     swap = memory.swap(accelerator, [72] * 5)
     columns = getattr(swap, kind)
     call = lambda: swap_with_preset(*columns, SMALL)
-    claims.expect_no_wait(accelerator, call, pinned_uploads=3)
-    counts = claims.counts_of(accelerator, call)
+    counts = claims.expect_no_wait(accelerator, call, pinned_uploads=3)
     assert (counts["kernels"], counts["h2d_pinned"]) == (1, 3)
     swap.expect_copied()
 

@@ -188,8 +188,7 @@ def test_4096_requests(accelerator):
 def test_a_few_matches_are_a_kernel_each_and_no_upload(accelerator):
     for matches in range(1, bad_words.FEW + 1):
         call = call_of(accelerator, ({0: [[n] for n in range(matches)]}, [[]], VOCAB))
-        claims.expect_no_wait(accelerator, call, pinned_uploads=0)
-        assert claims.counts_of(accelerator, call)["kernels"] == matches
+        assert claims.expect_no_wait(accelerator, call, 0)["kernels"] == matches
 
 
 MANY = ({0: [[n] for n in range(bad_words.FEW + 1)]}, [[]], VOCAB)
@@ -198,8 +197,7 @@ MANY = ({0: [[n] for n in range(bad_words.FEW + 1)]}, [[]], VOCAB)
 @pytest.mark.parametrize("batch", [MANY, LARGE], ids=["many", "4k"])
 def test_many_matches_share_one_upload_and_one_kernel(accelerator, batch):
     call = call_of(accelerator, batch)
-    claims.expect_no_wait(accelerator, call, pinned_uploads=1)
-    assert claims.counts_of(accelerator, call)["kernels"] == 1
+    assert claims.expect_no_wait(accelerator, call, 1)["kernels"] == 1
 
 
 def test_as_it_was_it_waited_for_every_match(accelerator):

@@ -132,8 +132,7 @@ def test_nobody_waits_and_nothing_is_uploaded(accelerator, group):
     def call():
         return _run_ar(**numbers_of(0, 3), group=group)
 
-    claims.expect_no_wait(accelerator, call, pinned_uploads=0)
-    counts = claims.counts_of(accelerator, call)
+    counts = claims.expect_no_wait(accelerator, call, pinned_uploads=0)
     assert (counts["h2d_pinned"], counts["d2h"]) == (0, 1)
 
 
