@@ -78,36 +78,29 @@ def calls(accelerator: Any) -> list[Call]:
 
     build.__signature__ = _signature_of(common, build)  # type: ignore[attr-defined]
     return [
-        Call("chunk_gated_delta_rule", gdn.chunk_gated_delta_rule, chunked),
-        Call("fused_recurrent_gated_delta_rule", gdn.fused_recurrent_gated_delta_rule, recurrent),
-        Call("causal_conv1d_update", gdn.causal_conv1d_update, conv),
+        Call(gdn.chunk_gated_delta_rule, chunked),
+        Call(gdn.fused_recurrent_gated_delta_rule, recurrent),
+        Call(gdn.causal_conv1d_update, conv),
         Call(
-            "GDNAttentionMetadataBuilder.build",
             build,
             lambda: {**common(), "num_accepted_tokens": None, "num_decode_draft_tokens_cpu": None},
+            name="GDNAttentionMetadataBuilder.build",
         ),
         Call(
-            "GDNAttentionMetadataBuilder",
             gdn.GDNAttentionMetadataBuilder,
             lambda: {"device": device, "tables": "host", "ring": None},
         ),
         Call(
-            "plan_chunk_tables",
             gdn.plan_chunk_tables,
             lambda: {"cu_seqlens": starts_cpu.clone(), "chunk_size": 64, "num_tokens": TOKENS},
         ),
         Call(
-            "prepare_chunk_indices",
-            gdn.prepare_chunk_indices,
-            lambda: {"cu_seqlens": starts_cpu.clone(), "chunk_size": 64},
+            gdn.prepare_chunk_indices, lambda: {"cu_seqlens": starts_cpu.clone(), "chunk_size": 64}
         ),
         Call(
-            "prepare_chunk_offsets",
-            gdn.prepare_chunk_offsets,
-            lambda: {"cu_seqlens": starts_cpu.clone(), "chunk_size": 64},
+            gdn.prepare_chunk_offsets, lambda: {"cu_seqlens": starts_cpu.clone(), "chunk_size": 64}
         ),
         Call(
-            "prepare_chunk_tables_on_device",
             gdn.prepare_chunk_tables_on_device,
             lambda: {
                 "cu_seqlens": int32(0, 3, 5),
@@ -117,7 +110,6 @@ def calls(accelerator: Any) -> list[Call]:
             },
         ),
         Call(
-            "upload_chunk_tables",
             gdn.upload_chunk_tables,
             lambda: {"cu_seqlens": starts_cpu.clone(), "device": device, "chunk_size": 64},
         ),

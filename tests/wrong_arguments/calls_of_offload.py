@@ -40,46 +40,30 @@ def _of_offload(device: torch.device) -> list[Call]:
 
     return [
         Call(
-            "swap_blocks_batch",
             offload.swap_blocks_batch,
             lambda: (
                 descriptors()
                 | {"is_src_access_order_any": False, "bytes_per_chunk": 64, "min_n": 1}
             ),
         ),
+        Call(offload.copy_pieces, lambda: descriptors() | {"bytes_per_chunk": 64}),
         Call(
-            "copy_pieces",
-            offload.copy_pieces,
-            lambda: descriptors() | {"bytes_per_chunk": 64},
-        ),
-        Call(
-            "transfer_async",
             transfer,
             lambda: {"job_id": "a", "gpu_blocks": [[1]], "cpu_blocks": [[2]], "skip": 0},
             left_out=("job_id",),
+            name="transfer_async",
         ),
+        Call(offload.KVTensors, lambda: {"gpu": gpu.clone(), "cpu": cpu, "copied_bytes": 32}),
+        Call(offload.KVGroup, lambda: {"tensors": group.tensors, "block_size_factor": 1}),
+        Call(offload.prefix_hashes, lambda: {"tokens": [1, 2, 3, 4], "block_size": 2}),
+        Call(offload.merge_adjacent, numbers, left_out=("src", "dst", "sizes")),
+        Call(offload.cache_path, lambda: {"gpu": "NVIDIA H200"}),
+        Call(offload.DescriptorPool, lambda: {"most_buffers": 2}),
         Call(
-            "KVTensors",
-            offload.KVTensors,
-            lambda: {"gpu": gpu.clone(), "cpu": cpu, "copied_bytes": 32},
-        ),
-        Call(
-            "KVGroup", offload.KVGroup, lambda: {"tensors": group.tensors, "block_size_factor": 1}
-        ),
-        Call(
-            "prefix_hashes",
-            offload.prefix_hashes,
-            lambda: {"tokens": [1, 2, 3, 4], "block_size": 2},
-        ),
-        Call("merge_adjacent", offload.merge_adjacent, numbers, left_out=("src", "dst", "sizes")),
-        Call("cache_path", offload.cache_path, lambda: {"gpu": "NVIDIA H200"}),
-        Call("DescriptorPool", offload.DescriptorPool, lambda: {"most_buffers": 2}),
-        Call(
-            "Launch",
             offload.Launch,
             lambda: {"bytes_per_chunk": 64, "num_programs": 4, "num_stages": 2, "upload": False},
         ),
-        Call("LRUBlockManager", offload.LRUBlockManager, lambda: {"num_blocks": 4}, MEMORY),
+        Call(offload.LRUBlockManager, lambda: {"num_blocks": 4}, MEMORY),
     ]
 
 
@@ -90,7 +74,6 @@ def _of_flex_graph(device: torch.device) -> list[Call]:
     requests = flex_graph.Requests(limits)
     return [
         Call(
-            "Limits",
             flex_graph.Limits,
             lambda: {
                 "max_num_seqs": 2,
@@ -101,16 +84,14 @@ def _of_flex_graph(device: torch.device) -> list[Call]:
                 "q_block": 16,
             },
         ),
-        Call("sliding_window", flex_graph.sliding_window, lambda: {"tokens": 8}),
+        Call(flex_graph.sliding_window, lambda: {"tokens": 8}),
         Call(
-            "Mask",
             flex_graph.Mask,
             lambda: {"causal": True, "sliding_window": 8, "logical_mask_mod": None},
             left_out=("logical_mask_mod",),
         ),
-        Call("buffer_shapes", flex_graph.buffer_shapes, lambda: {"limits": limits}),
+        Call(flex_graph.buffer_shapes, lambda: {"limits": limits}),
         Call(
-            "copy_to_persistent",
             flex_graph.copy_to_persistent,
             lambda: {
                 "dst": torch.zeros(4, 2, dtype=torch.int32, device=device),
@@ -118,7 +99,6 @@ def _of_flex_graph(device: torch.device) -> list[Call]:
             },
         ),
         Call(
-            "physical_to_logical_mapping",
             flex_graph.physical_to_logical_mapping,
             lambda: {
                 "block_table": torch.ones(2, 3, dtype=torch.int32, device=device),
@@ -128,14 +108,9 @@ def _of_flex_graph(device: torch.device) -> list[Call]:
             },
             left_out=MEMORY,
         ),
-        Call("Requests.batch", requests.batch, lambda: {"scheduled": [range(3), range(2)]}),
+        Call(requests.batch, lambda: {"scheduled": [range(3), range(2)]}),
+        Call(flex_graph.PersistentBuffers, lambda: {"limits": limits, "device": device}),
         Call(
-            "PersistentBuffers",
-            flex_graph.PersistentBuffers,
-            lambda: {"limits": limits, "device": device},
-        ),
-        Call(
-            "FlexAttentionMetadataBuilder",
             flex_graph.FlexAttentionMetadataBuilder,
             lambda: {"limits": limits, "device": device, "mask": flex_graph.CAUSAL},
         ),

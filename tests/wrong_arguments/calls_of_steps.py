@@ -56,15 +56,12 @@ def _of_sync_free(device: torch.device) -> list[Call]:
     group = sync_free.DataParallelGroup.alone(64)
     exchanged = torch.tensor([[1], [2], [0], [1]], dtype=torch.int32)
     return [
-        Call("causal_conv1d_fn", sync_free.causal_conv1d_fn, conv),
-        Call("bincount", sync_free.bincount, counted),
+        Call(sync_free.causal_conv1d_fn, conv),
+        Call(sync_free.bincount, counted),
         Call(
-            "clear_rows",
-            sync_free.clear_rows,
-            lambda: {"rows": [0, 2], "tables": [on_device(np.ones((3, 2)))]},
+            sync_free.clear_rows, lambda: {"rows": [0, 2], "tables": [on_device(np.ones((3, 2)))]}
         ),
         Call(
-            "apply_bad_words",
             sync_free.apply_bad_words,
             lambda: {
                 "logits": torch.zeros(2, VOCAB, device=device),
@@ -73,22 +70,14 @@ def _of_sync_free(device: torch.device) -> list[Call]:
             },
         ),
         Call(
-            "gather_specific_token_logprobs",
             sync_free.gather_specific_token_logprobs,
             lambda: {**logits, "requested": {0: [1, 2]}, "sampled": on_device([3, 4])},
         ),
         Call(
-            "compute_token_logprobs",
-            sync_free.compute_token_logprobs,
-            lambda: {**logits, "token_ids": on_device([[3], [4]])},
+            sync_free.compute_token_logprobs, lambda: {**logits, "token_ids": on_device([[3], [4]])}
         ),
+        Call(sync_free.compute_token_ranks, lambda: {**logits, "token_ids": on_device([3, 4])}),
         Call(
-            "compute_token_ranks",
-            sync_free.compute_token_ranks,
-            lambda: {**logits, "token_ids": on_device([3, 4])},
-        ),
-        Call(
-            "_init_model_kwargs",
             sync_free._init_model_kwargs,
             lambda: {
                 "token_type_starts": {0: 1},
@@ -98,7 +87,6 @@ def _of_sync_free(device: torch.device) -> list[Call]:
             },
         ),
         Call(
-            "_prepare_kv_sharing_fast_prefill",
             sync_free._prepare_kv_sharing_fast_prefill,
             lambda: {
                 "buffer": on_device(np.zeros(8)),
@@ -107,7 +95,6 @@ def _of_sync_free(device: torch.device) -> list[Call]:
             },
         ),
         Call(
-            "_run_ar",
             sync_free._run_ar,
             lambda: {
                 "should_ubatch": True,
@@ -118,9 +105,8 @@ def _of_sync_free(device: torch.device) -> list[Call]:
             },
             left_out=("group",),
         ),
-        Call("agreement_of", sync_free.agreement_of, lambda: {"state": exchanged.clone()}),
+        Call(sync_free.agreement_of, lambda: {"state": exchanged.clone()}),
         Call(
-            "async_tensor_h2d",
             sync_free.async_tensor_h2d,
             lambda: {
                 "data": [1, 2],
@@ -130,7 +116,6 @@ def _of_sync_free(device: torch.device) -> list[Call]:
             },
         ),
         Call(
-            "prepare_conv_metadata",
             sync_free.prepare_conv_metadata,
             lambda: {
                 "query_start_loc_cpu": np.array([0, 3, 5]),
@@ -139,7 +124,6 @@ def _of_sync_free(device: torch.device) -> list[Call]:
             },
         ),
         Call(
-            "update_ngram_gpu_tensors_incremental",
             sync_free.update_ngram_gpu_tensors_incremental,
             lambda: {
                 "batch": batch(),
@@ -150,16 +134,14 @@ def _of_sync_free(device: torch.device) -> list[Call]:
             },
         ),
         Call(
-            "upload_packed",
             sync_free.upload_packed,
             lambda: {"arrays": {"a": np.ones(2, np.int32)}, "device": device},
         ),
         Call(
-            "upload_plans",
             sync_free.upload_plans,
             lambda: {"plans": {"p": {"a": np.ones(2, np.int32)}}, "device": device, "ring": None},
         ),
-        Call("ReadBack", sync_free.ReadBack, lambda: {"tensor": on_device([1, 2])}),
+        Call(sync_free.ReadBack, lambda: {"tensor": on_device([1, 2])}),
     ]
 
 
@@ -187,44 +169,26 @@ def _of_pinned_h2d(device: torch.device) -> list[Call]:
         }
 
     return [
-        Call("prefix_attention", pinned_h2d.prefix_attention, attention),
-        Call("check_ranges", pinned_h2d.check_ranges, lambda: {"ranges": dict(ranges)}),
+        Call(pinned_h2d.prefix_attention, attention),
+        Call(pinned_h2d.check_ranges, lambda: {"ranges": dict(ranges)}),
         Call(
-            "compute_mm_prefix_range_tensor",
             pinned_h2d.compute_mm_prefix_range_tensor,
             lambda: {"ranges": dict(ranges), "num_seqs": 2, "device": device},
         ),
         Call(
-            "range_tensors_by_micro_batch",
             pinned_h2d.range_tensors_by_micro_batch,
             lambda: {"ranges": dict(ranges), "batches": [batch], "upload": buffer.update},
             left_out=("upload",),
         ),
+        Call(pinned_h2d.PrefixRangeBuffer, lambda: {**sizes, **options}, left_out=MEMORY),
+        Call(buffer.update, lambda: {"ranges": dict(ranges), "num_seqs": 2}),
+        Call(pinned_h2d.ModelRunner, lambda: {**sizes, **options}, left_out=MEMORY),
         Call(
-            "PrefixRangeBuffer",
-            pinned_h2d.PrefixRangeBuffer,
-            lambda: {**sizes, **options},
-            left_out=MEMORY,
-        ),
-        Call(
-            "PrefixRangeBuffer.update",
-            buffer.update,
-            lambda: {"ranges": dict(ranges), "num_seqs": 2},
-        ),
-        Call(
-            "ModelRunner",
-            pinned_h2d.ModelRunner,
-            lambda: {**sizes, **options},
-            left_out=MEMORY,
-        ),
-        Call(
-            "PagedRequests",
             pinned_h2d.PagedRequests,
             lambda: {"num_requests": 2, "max_tokens": 64, "block_size": 16, "seed": 0},
             left_out=MEMORY,
         ),
         Call(
-            "PagedRequests.batch",
             requests.batch,
             lambda: {
                 "scheduled": [range(4)],
@@ -234,13 +198,11 @@ def _of_pinned_h2d(device: torch.device) -> list[Call]:
             },
         ),
         Call(
-            "StagingRing",
             pinned_h2d.StagingRing,
             lambda: {"shape": (4,), "dtype": torch.int64, "depth": 2},
             left_out=MEMORY,
         ),
         Call(
-            "StagingRing.upload",
             ring.upload,
             lambda: {
                 "values": torch.ones(4, dtype=torch.int64),

@@ -23,12 +23,16 @@ ROOT = str(Path(__file__).parents[2] / "solutions")
 class Call:
     """A public function, and a function that makes right arguments, new for each call."""
 
-    name: str
     function: Callable[..., Any]
     right: Callable[[], dict[str, Any]]
     left_out: tuple[str, ...] = ()
     """Arguments to leave out: they are parts of the process, so no wrong value of them is a user's
     mistake."""
+    name: str = ""
+    """The function's name; its qualified name if it is not given."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.function.__qualname__)
 
     @property
     def parameters(self) -> list[str]:
