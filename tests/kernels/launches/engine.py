@@ -93,6 +93,6 @@ LAUNCHES = {
     },
 }
 VARIES = {
-    "solutions.engine.sampling.choose:choose_kernel": (["num_rows"], ["wishes", "slots"]),
-    "solutions.models.layers.experts:expert_linear_kernel": (["tokens_of"], []),
+    "solutions.engine.sampling.choose:choose_kernel": ("num_rows", "wishes slots"),
+    "solutions.models.layers.experts:expert_linear_kernel": ("tokens_of", ""),
 }

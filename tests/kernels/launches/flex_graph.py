@@ -168,7 +168,7 @@ LAUNCHES = {
 }
 VARIES = {
     **{
-        f"solutions.flex_graph.tables.{kernel}": (["num_tokens", "max_pages"], [])
+        f"solutions.flex_graph.tables.{kernel}": ("num_tokens max_pages", "")
         for kernel in (
             "request_tables:request_tables_kernel",
             "group_pages:needed_pages_kernel",
@@ -176,10 +176,10 @@ VARIES = {
         )
     },
     "solutions.common.decoder.rotate_and_cache:rotate_and_cache_kernel": (
-        ["num_rows"],
-        ["positions", "slots"],
+        "num_rows",
+        "positions slots",
     ),
-    "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": (["num_rows"], []),
-    "solutions.common.decoder.silu_and_mul:silu_and_mul_kernel": (["num_rows"], []),
-    "solutions.common.decoder.few_rows:few_rows_kernel": (["num_tokens"], []),
+    "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": ("num_rows", ""),
+    "solutions.common.decoder.silu_and_mul:silu_and_mul_kernel": ("num_rows", ""),
+    "solutions.common.decoder.few_rows:few_rows_kernel": ("num_tokens", ""),
 }

@@ -159,25 +159,19 @@ LAUNCHES = {
 }
 VARIES = {
     "solutions.gdn.device_tables:chunk_tables_kernel": (
-        ["num_rows", "num_seqs", "bisections"],
-        ["chunk_indices", "chunk_offsets", "cu_seqlens"],
+        "num_rows num_seqs bisections",
+        "chunk_indices chunk_offsets cu_seqlens",
     ),
-    "solutions.gdn.katas.before.local_cumsum:chunk_cumsum_kernel": (
-        ["first", "length"],
-        [],
-    ),
-    "solutions.gdn.katas.local_cumsum:local_cumsum_kernel": (
-        [],
-        ["cu_seqlens", "chunk_indices"],
-    ),
+    "solutions.gdn.katas.before.local_cumsum:chunk_cumsum_kernel": ("first length", ""),
+    "solutions.gdn.katas.local_cumsum:local_cumsum_kernel": ("", "cu_seqlens chunk_indices"),
     "solutions.gdn.rule.recurrent:recurrent_kernel": (
-        ["num_tokens", "num_columns", "index_stride"],
-        ["g", "beta", "cu_seqlens", "state_indices", "num_accepted_tokens"],
+        "num_tokens num_columns index_stride",
+        "g beta cu_seqlens state_indices num_accepted_tokens",
     ),
     "solutions.gdn.model.conv_update:conv_update_kernel": (
-        ["num_tokens", "num_columns", "index_stride"],
-        ["query_start_loc", "state_indices", "num_accepted_tokens"],
+        "num_tokens num_columns index_stride",
+        "query_start_loc state_indices num_accepted_tokens",
     ),
-    "solutions.gdn.model.gating:gating_kernel": (["num_gates"], ["a", "b"]),
-    "solutions.gdn.model.gated_norm:gated_norm_kernel": (["num_rows"], []),
+    "solutions.gdn.model.gating:gating_kernel": ("num_gates", "a b"),
+    "solutions.gdn.model.gated_norm:gated_norm_kernel": ("num_rows", ""),
 }

@@ -114,25 +114,17 @@ LAUNCHES = {
         "fp32, heads of 128": chunk_output("fp32", 128, 128),
     },
 }
-GATES_AND_TABLE = ["g", "beta", "cu_seqlens", "chunk_indices"]
 VARIES = {
     "solutions.gdn.rule.solve_chunks:chunk_solve_kernel": (
-        ["num_tokens"],
-        ["decays", "key_norms", "read_scales", "write_scales", *GATES_AND_TABLE],
+        "num_tokens",
+        "decays key_norms read_scales write_scales g beta cu_seqlens chunk_indices",
     ),
     "solutions.gdn.rule.pass_states:state_pass_kernel": (
-        ["num_tokens", "num_chunks", "num_slots"],
-        [
-            "read_scales",
-            "write_scales",
-            "cu_seqlens",
-            "chunk_offsets",
-            "state_indices",
-            "has_initial_state",
-        ],
+        "num_tokens num_chunks num_slots",
+        "read_scales write_scales cu_seqlens chunk_offsets state_indices has_initial_state",
     ),
     "solutions.gdn.rule.read_outputs:chunk_output_kernel": (
-        ["num_tokens"],
-        ["decays", "key_norms", "cu_seqlens", "chunk_indices"],
+        "num_tokens",
+        "decays key_norms cu_seqlens chunk_indices",
     ),
 }

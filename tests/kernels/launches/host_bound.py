@@ -26,6 +26,6 @@ LAUNCHES = {
     for name, of_width in KERNELS.items()
 }
 VARIES = {
-    f"solutions.host_bound.kernels:{name}": (["num_tokens"], [])
+    f"solutions.host_bound.kernels:{name}": ("num_tokens", "")
     for name in ("store_kernel", "layer_kernel")
 }

@@ -61,15 +61,12 @@ LAUNCHES = {
 }
 VARIES = {
     "solutions.offload.swap_blocks:_swap_blocks_kernel": (
-        ["num_jobs", "stride", "chunks_per_job"],
-        ["src_addrs", "dst_addrs", "sizes"],
+        "num_jobs stride chunks_per_job",
+        "src_addrs dst_addrs sizes",
     ),
     "solutions.offload.choice.upstream_scheme:swap_jobs_kernel": (
-        ["num_jobs"],
-        ["src_addrs", "dst_addrs", "sizes"],
+        "num_jobs",
+        "src_addrs dst_addrs sizes",
     ),
-    "solutions.offload.katas.before.copy_pieces:copy_piece_kernel": (
-        ["source", "target", "num_words"],
-        [],
-    ),
+    "solutions.offload.katas.before.copy_pieces:copy_piece_kernel": ("source target num_words", ""),
 }

@@ -65,8 +65,5 @@ LAUNCHES = {
     },
 }
 VARIES = {
-    "solutions.pinned_h2d.model.attention:prefix_attention_kernel": (
-        ["max_ranges"],
-        ["ranges"],
-    ),
+    "solutions.pinned_h2d.model.attention:prefix_attention_kernel": ("max_ranges", "ranges"),
 }

@@ -127,16 +127,10 @@ LAUNCHES = {
     },
 }
 VARIES = {
-    "solutions.sync_free.kernels.logprobs:vocabulary_block_kernel": (
-        ["num_rows", "ids_stride"],
-        ["ids"],
-    ),
+    "solutions.sync_free.kernels.logprobs:vocabulary_block_kernel": ("num_rows ids_stride", "ids"),
     "solutions.sync_free.kernels.logprobs:token_logprobs_kernel": (
-        ["num_rows", "width", "ids_stride"],
-        ["ids", "counts"],
+        "num_rows width ids_stride",
+        "ids counts",
     ),
-    "solutions.sync_free.kernels.penalties:bincount_kernel": (
-        [],
-        ["rows", "prompt_lens", "prefill_lens"],
-    ),
+    "solutions.sync_free.kernels.penalties:bincount_kernel": ("", "rows prompt_lens prefill_lens"),
 }
