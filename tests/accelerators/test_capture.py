@@ -8,6 +8,7 @@ import torch
 
 import debubble
 from debubble.accelerator import CaptureError
+from tests.common import claims
 
 
 @pytest.fixture
@@ -16,9 +17,7 @@ def x(accelerator):
 
 
 def captured(accelerator, work):
-    graph = accelerator.graph()
-    with graph.capture():
-        result = work()
+    graph, result = claims.captured(accelerator, work, warm_up=False)
     return graph, result
 
 
@@ -67,9 +66,7 @@ def test_a_capture_waits_for_a_warm_up_on_another_stream(accelerator, x):
         with side:
             accelerator.sleep(20.0)
             x.fill_(3.0)
-        graph = accelerator.graph()
-        with graph.capture():
-            doubled = x * 2
+        graph, doubled = claims.captured(accelerator, lambda: x * 2, warm_up=False)
         assert side.query(), "the capture began while the warm-up still ran"
         graph.replay()
     assert timeline.hazards == []

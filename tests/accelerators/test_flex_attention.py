@@ -7,6 +7,7 @@ import torch
 
 import debubble
 from debubble.accelerator import CaptureError, flex_attention
+from tests.common import claims
 
 from .paged_batch import (
     PAGE,
@@ -115,10 +116,7 @@ def test_a_mask_may_be_a_partial(batch):
 
 
 def test_a_replay_reads_what_stands_in_the_buffers_by_then(accelerator, batch):
-    batch.attend()
-    graph = accelerator.graph()
-    with graph.capture():
-        attended = batch.attend()
+    graph, attended = claims.captured(accelerator, batch.attend)
     for seed, requests in enumerate(
         [
             [Request([9], 10, 3), Request([2, 1], 30, 7)],
@@ -142,10 +140,7 @@ def test_numbers_and_addresses_of_a_mask_are_baked_into_a_graph(accelerator, bat
         kv = batch.logical_page[batch.doc_ids[q], slot // PAGE] * PAGE + slot % PAGE
         return causal(b, h, q, slot) & (Settings.position[q] - kv < Settings.window)
 
-    batch.attend(mask_mod)
-    graph = accelerator.graph()
-    with graph.capture():
-        attended = batch.attend(mask_mod)
+    graph, attended = claims.captured(accelerator, lambda: batch.attend(mask_mod))
     Settings.window, Settings.position = 1, torch.zeros_like(batch.position)
     graph.replay()
     expect_close(attended, batch.expected(window=3))

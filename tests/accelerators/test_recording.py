@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import debubble
+from tests.common import claims
 from tests.gate import closed_gate
 
 
@@ -93,9 +94,7 @@ def test_a_sleep_keeps_the_device_busy_and_lets_the_host_go_on(accelerator):
 def test_a_graph_is_one_launch_of_many_kernels(accelerator):
     x = torch.ones(4, device=accelerator.device)
     x + 1
-    graph = accelerator.graph()
-    with graph.capture():
-        y = (x + 1) * 2
+    graph, y = claims.captured(accelerator, lambda: (x + 1) * 2, warm_up=False)
     with debubble.record(accelerator) as timeline:
         graph.replay()
     assert timeline.counts()["graph_launches"] == 1

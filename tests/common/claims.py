@@ -103,6 +103,16 @@ def answers_in_time(accelerator) -> Iterator[None]:
         yield
 
 
+def captured(accelerator, call: Callable[[], Any], warm_up: bool = True) -> tuple[Any, Any]:
+    """Returns (a graph of a call, the call's result), captured after a first call if `warm_up`."""
+    if warm_up:
+        call()
+    graph = accelerator.graph()
+    with graph.capture():
+        result = call()
+    return graph, result
+
+
 def warm_up(accelerator, call: Callable[[], Any], times: int = 3) -> None:
     """Runs the call several times behind unfinished work, since it may make the host wait at first,
     by compiling, loading or pinning."""

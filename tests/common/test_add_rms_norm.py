@@ -92,10 +92,7 @@ def test_one_launch_and_nobody_waits(accelerator):
 
 def test_a_graph_sums_what_is_there_when_it_is_replayed(accelerator):
     args = random_args(accelerator, (3, 16))
-    add_rms_norm(**args, eps=EPS)
-    graph = accelerator.graph()
-    with graph.capture():
-        normed = add_rms_norm(**args, eps=EPS)
+    graph, normed = claims.captured(accelerator, lambda: add_rms_norm(**args, eps=EPS))
 
     def replayed(residual, update, weight, eps):
         graph.replay()

@@ -167,10 +167,7 @@ def test_a_graph_reads_positions_and_slots_of_its_replay(accelerator):
     args = random_args(accelerator, 4, (4, 1), 16)
     qkv, slots = args["qkv"].clone(), args["slots"].clone()
     args["slots"].fill_(-1)
-    rotate_and_cache(**args)
-    graph = accelerator.graph()
-    with graph.capture():
-        rotate_and_cache(**args)
+    graph, _ = claims.captured(accelerator, lambda: rotate_and_cache(**args))
 
     def replayed(qkv, positions, slots, cos_sin, cache, num_heads):
         graph.replay()

@@ -64,10 +64,7 @@ def test_one_launch_and_nobody_waits(accelerator):
 
 def test_a_graph_reads_what_is_there_when_it_is_replayed(accelerator):
     gate_up = random_input(accelerator, 3, 16)
-    silu_and_mul(gate_up)
-    graph = accelerator.graph()
-    with graph.capture():
-        output = silu_and_mul(gate_up)
+    graph, output = claims.captured(accelerator, lambda: silu_and_mul(gate_up))
 
     def replayed(gate_up):
         graph.replay()

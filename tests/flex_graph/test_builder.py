@@ -133,10 +133,7 @@ def inputs_of(accelerator, batch):
 
 
 def captured(accelerator, builder, inputs, build):
-    build(inputs)
-    graph = accelerator.graph()
-    with graph.capture():
-        build(inputs)
+    graph, _ = claims.captured(accelerator, lambda: build(inputs))
     return graph
 
 

@@ -72,9 +72,7 @@ def test_it_neither_waits_nor_uploads(accelerator):
 def test_trap_12_it_can_be_captured_where_a_length_read_by_the_host_can_not(accelerator):
     call = call_of(accelerator, Batch.shuffled([(1, 33), (20, 70)]))
     expected = listed(*call())
-    graph = accelerator.graph()
-    with graph.capture():
-        built = call()
+    graph, built = claims.captured(accelerator, call, warm_up=False)
     graph.replay()
     assert listed(*built) == expected
 

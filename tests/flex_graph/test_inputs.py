@@ -183,10 +183,7 @@ def test_a_graph_reads_what_was_uploaded_last(accelerator):
     views = inputs.model_inputs(90)
     copies = [torch.empty_like(view) for view in views]
     copy_all = lambda: [copy.copy_(view) for copy, view in zip(copies, views, strict=True)]
-    copy_all()
-    graph = accelerator.graph()
-    with graph.capture():
-        copy_all()
+    graph, _ = claims.captured(accelerator, copy_all)
     for scheduled in STEPS:
         batch = requests.batch(scheduled)
         inputs.upload(batch)

@@ -210,10 +210,7 @@ def test_a_graph_of_the_whole_step_serves_other_batches(accelerator):
     """A graph that captured the whole step gives the right logits for other batches. It has its own
     memory for values between the layers."""
     served = ComparedRequests(accelerator, replace(FlexConfig.tiny(), windows=(None, 7)))
-    served.forward(40, LIMITS.max_model_len)
-    graph = accelerator.graph()
-    with graph.capture():
-        logits = served.forward(40, LIMITS.max_model_len)
+    graph, logits = claims.captured(accelerator, lambda: served.forward(40, LIMITS.max_model_len))
     steps = [
         [range(0, 21)],
         [range(21, 22), range(0, 5)],

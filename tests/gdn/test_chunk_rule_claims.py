@@ -85,10 +85,7 @@ def test_a_captured_call_is_replayed_with_other_lengths(accelerator):
         options = {"initial_state": pool, "state_indices": slots, "has_initial_state": flags}
         return run(sequences, tables=out, starts=starts, **options)[0]
 
-    step()
-    graph = accelerator.graph()
-    with graph.capture():
-        o = step()
+    graph, o = claims.captured(accelerator, step)
     for lengths, at, has_state in (
         ([1, 1, 128], [3, 6, 5], [True, False, True]),
         ([130, 0, 0], [0, 1, -1], [False, True, True]),

@@ -327,10 +327,7 @@ def capture(accelerator, served, parts):
         if slots is not None:
             slots.fill_(PAD_SLOT)
     call = lambda: served.layer.forward(hidden, metadata, served.state)
-    call()
-    graph = accelerator.graph()
-    with graph.capture():
-        output = call()
+    graph, output = claims.captured(accelerator, call)
     return graph, metadata, hidden, output
 
 

@@ -409,10 +409,7 @@ def test_a_captured_step_is_replayed_with_other_sequences(accelerator):
     step = lambda: fused_recurrent_gated_delta_rule(
         **tokens.args, initial_state=pool, cu_seqlens=starts, ssm_state_indices=slots
     )
-    step()
-    graph = accelerator.graph()
-    with graph.capture():
-        o, _ = step()
+    graph, (o, _) = claims.captured(accelerator, step)
     pool.copy_(tokens.pool)
     starts.copy_(integers(accelerator.device, tokens.starts))
     slots.copy_(integers(accelerator.device, [3, 0]))

@@ -22,6 +22,7 @@ from solutions.pinned_h2d import (
 )
 from solutions.pinned_h2d.metadata import _set_mm_prefix_range_for_metadata
 from solutions.pinned_h2d.model import attention
+from tests.common import claims
 from tests.gate import LONG_MS, SHORT_MS, closed_gate
 
 from .oracle import AttentionCase, holds_both, padded
@@ -165,10 +166,7 @@ def test_trap_6_the_address_survives_graph_replay(accelerator):
         def run():
             output.copy_(attention.prefix_attention(*on_device, case.batch, ranges=held[0]))
 
-        run()
-        graph = accelerator.graph()
-        with graph.capture():
-            run()
+        graph, _ = claims.captured(accelerator, run)
         for step in steps:
             held.append(tensor_of_step(step))
             graph.replay()

@@ -119,10 +119,7 @@ def test_a_replayed_graph_reads_the_indices_of_its_step(accelerator):
     rows = torch.zeros(SIZE, dtype=hidden.dtype, device=accelerator.device)
     first = on_device(accelerator, [3, 5, 70, 80, 90])
     read = kv_sharing._prepare_kv_sharing_fast_prefill(buffer, first, SIZE)
-    torch.index_select(hidden, 0, read, out=rows)
-    graph = accelerator.graph()
-    with graph.capture():
-        torch.index_select(hidden, 0, read, out=rows)
+    graph, _ = claims.captured(accelerator, lambda: torch.index_select(hidden, 0, read, out=rows))
     for indices in ([1, 2], [0, 4, 9]):
         logits_indices = on_device(accelerator, indices)
         kv_sharing._prepare_kv_sharing_fast_prefill(buffer, logits_indices, len(indices))
