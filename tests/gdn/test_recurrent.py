@@ -166,22 +166,6 @@ def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm, sca
     expect_same(o, tokens.expected(tokens.pool[[0]], **changes)[0])
 
 
-def test_a_long_sequence_is_its_decode_steps(accelerator):
-    tokens = Tokens.random(accelerator, [7])
-    pool, outputs = tokens.pool.clone(), []
-    slots = integers(accelerator.device, [6])
-    for n in range(7):
-        step = {
-            name: value[:, n : n + 1] if isinstance(value, torch.Tensor) else value
-            for name, value in tokens.args.items()
-        }
-        o, _ = fused_recurrent_gated_delta_rule(**step, initial_state=pool, ssm_state_indices=slots)
-        outputs.append(o)
-    right, states = tokens.expected(tokens.pool[[6]])
-    expect_same(torch.cat(outputs, 1), right)
-    expect_same(pool[[6]], states)
-
-
 @pytest.mark.parametrize("accepted", [[1, 1], [1, 3], [3, 2]], ids=str)
 def test_each_drafted_token_leaves_its_state_in_a_slot_of_its_own(accelerator, accepted):
     tokens = Tokens.random(accelerator, [3, 2])

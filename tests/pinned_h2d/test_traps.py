@@ -3,8 +3,6 @@
 Each test also runs naive code and shows that it misbehaves, while ours does not.
 """
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 import triton
@@ -17,7 +15,6 @@ from solutions.pinned_h2d import (
     ModelRunner,
     PrefixRangeBuffer,
     StagingRing,
-    TritonAttentionMetadata,
     compute_mm_prefix_range_tensor,
 )
 from solutions.pinned_h2d.metadata import _set_mm_prefix_range_for_metadata
@@ -26,17 +23,13 @@ from tests.common import claims
 from tests.gate import LONG_MS, SHORT_MS, closed_gate
 
 from .oracle import AttentionCase, holds_both, padded
+from .test_runner import layers_of as layers_with
 
 PROMPT = range(0, 64)
 
 
 def layers_of(first, num_requests, num_layers=48, padding=0):
-    batch = SimpleNamespace(
-        requests=range(first, first + num_requests),
-        scheduled=(PROMPT,) * num_requests,
-        num_seqs=num_requests + padding,
-    )
-    return {f"layers.{i}": TritonAttentionMetadata(batch) for i in range(num_layers)}
+    return layers_with(first, [PROMPT] * num_requests, padding, num_layers)
 
 
 def rows(tensor):
