@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from functools import partial
 
 import pytest
 import torch
@@ -16,9 +17,7 @@ def x(accelerator):
     return torch.ones(4, device=accelerator.device)
 
 
-def captured(accelerator, work):
-    graph, result = claims.captured(accelerator, work, warm_up=False)
-    return graph, result
+captured = partial(claims.captured, warm_up=False)
 
 
 def test_a_capture_inside_another_is_refused_and_the_other_goes_on(accelerator, x):
@@ -66,7 +65,7 @@ def test_a_capture_waits_for_a_warm_up_on_another_stream(accelerator, x):
         with side:
             accelerator.sleep(20.0)
             x.fill_(3.0)
-        graph, doubled = claims.captured(accelerator, lambda: x * 2, warm_up=False)
+        graph, doubled = captured(accelerator, lambda: x * 2)
         assert side.query(), "the capture began while the warm-up still ran"
         graph.replay()
     assert timeline.hazards == []

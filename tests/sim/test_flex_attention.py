@@ -5,6 +5,7 @@ import torch
 
 import debubble
 from tests.accelerators.paged_batch import PAGE, PagedBatch, Request, expect_close
+from tests.common import claims
 from tests.sim.in_flight import in_flight, kinds
 
 pytestmark = pytest.mark.sim
@@ -17,11 +18,7 @@ def batch(accelerator):
 
 def replayed(accelerator, batch, mask_mod=None):
     """Captures a graph of one call of flex_attention. Returns (graph, its output)."""
-    batch.attend(mask_mod)
-    graph = accelerator.graph()
-    with graph.capture():
-        attended = batch.attend(mask_mod)
-    return graph, attended
+    return claims.captured(accelerator, lambda: batch.attend(mask_mod))
 
 
 WRONG = {
@@ -56,9 +53,7 @@ def test_a_wrong_entry_is_found_in_the_replay_and_not_in_the_capture(accelerator
     batch.attend()
     right = getattr(batch, name).clone()
     getattr(batch, name)[place] = value
-    graph = accelerator.graph()
-    with graph.capture():
-        attended = batch.attend()
+    graph, attended = claims.captured(accelerator, batch.attend, warm_up=False)
     with pytest.raises(RuntimeError, match=message):
         graph.replay()
     getattr(batch, name).copy_(right)

@@ -1,5 +1,7 @@
 """Capture and replay on sim: captured values, stale values, and refused calls."""
 
+from functools import partial
+
 import pytest
 import torch
 import triton
@@ -8,6 +10,7 @@ import triton.language as tl
 import debubble
 from debubble.accelerator import CaptureError, launch
 from debubble.sim.memory.tape import PAGE, pages_in_use
+from tests.common import claims
 from tests.sim.in_flight import expect_race, kinds
 
 pytestmark = pytest.mark.sim
@@ -20,11 +23,7 @@ def add_one(source, target, size, BLOCK: tl.constexpr):
     tl.store(target + offsets, tl.load(source + offsets, mask=inside) + 1, mask=inside)
 
 
-def captured(accelerator, work):
-    graph = accelerator.graph()
-    with graph.capture():
-        result = work()
-    return graph, result
+captured = partial(claims.captured, warm_up=False)
 
 
 def test_a_replay_reads_the_same_address_with_new_values(accelerator):
