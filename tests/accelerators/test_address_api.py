@@ -21,6 +21,14 @@ def device(accelerator):
 
 
 @pytest.fixture
+def stream(accelerator, device):
+    """Returns a stream that waits for the device's memory to be filled."""
+    stream = accelerator.stream()
+    stream.wait_stream(accelerator.current_stream())
+    return stream
+
+
+@pytest.fixture
 def pinned(accelerator):
     if not accelerator.pin_memory:
         pytest.skip("no memory can be pinned here")
@@ -47,9 +55,11 @@ def counts(**some: int) -> dict[str, int]:
 
 
 @pytest.fixture
-def page_aligned():
+def page_aligned(accelerator):
     """Returns uint8 [4 pages of 4096 bytes] of pageable memory that begins at the start of a
     page."""
+    if not accelerator.pin_memory:
+        pytest.skip("no memory can be pinned here")
     memory = torch.zeros(5 * 4096, dtype=torch.uint8)
     start = -memory.data_ptr() % 4096
     return memory[start : start + 4 * 4096]
@@ -120,10 +130,8 @@ def test_null_and_less_than_nothing_are_refused_and_what_follows_goes_on(
 
 @pytest.mark.usefixtures("batches")
 @pytest.mark.parametrize("any_order", [False, True])
-def test_a_batch_copies_its_pieces_and_nothing_else(accelerator, device, pinned, any_order):
+def test_a_batch_copies_its_pieces_and_nothing_else(accelerator, device, pinned, any_order, stream):
     rows = {0: 3, 5: 1, 2: 15}
-    stream = accelerator.stream()
-    stream.wait_stream(accelerator.current_stream())
     with stream:
         accelerator.copy_batch(*pieces(pinned, device, rows), any_order=any_order)
     stream.synchronize()
@@ -150,9 +158,7 @@ def test_a_batch_brings_pieces_back_to_the_host(accelerator, pinned):
 
 
 @pytest.mark.usefixtures("batches")
-def test_a_batch_is_one_copy_and_one_launch_of_its_line(accelerator, device, pinned):
-    stream = accelerator.stream()
-    stream.wait_stream(accelerator.current_stream())
+def test_a_batch_is_one_copy_and_one_launch_of_its_line(accelerator, device, pinned, stream):
     with debubble.record(accelerator) as timeline, stream:
         accelerator.copy_batch(*pieces(pinned, device, {0: 1, 2: 3, 4: 5}))  # line: first
         accelerator.copy_batch(*pieces(pinned, device, {6: 7}))  # line: second
@@ -170,9 +176,7 @@ def test_a_batch_is_one_copy_and_one_launch_of_its_line(accelerator, device, pin
 
 
 @pytest.mark.usefixtures("batches")
-def test_the_default_stream_takes_no_batch(accelerator, device, pinned):
-    stream = accelerator.stream()
-    stream.wait_stream(accelerator.current_stream())
+def test_the_default_stream_takes_no_batch(accelerator, device, pinned, stream):
     with debubble.record(accelerator) as timeline:
         with pytest.raises(RuntimeError, match="no work on the default stream: enter a stream"):
             accelerator.copy_batch(*pieces(pinned, device, {0: 1}))
@@ -187,12 +191,10 @@ def test_the_default_stream_takes_no_batch(accelerator, device, pinned):
 @pytest.mark.usefixtures("batches")
 @pytest.mark.parametrize("nbytes", [0, -8])
 def test_a_batch_that_is_refused_copies_nothing_and_the_next_one_goes_on(
-    accelerator, device, pinned, nbytes
+    accelerator, device, pinned, nbytes, stream
 ):
     sources, targets, sizes = pieces(pinned, device, {0: 1, 2: 3})
     sizes[1] = nbytes
-    stream = accelerator.stream()
-    stream.wait_stream(accelerator.current_stream())
     with debubble.record(accelerator) as timeline:
         with stream:
             with pytest.raises(RuntimeError, match=rf"invalid.*descriptor 1 .*{nbytes} bytes"):
@@ -223,9 +225,7 @@ def test_a_batch_takes_int64_arrays_of_one_length(accelerator, device, pinned):
 
 
 @pytest.mark.usefixtures("batches")
-def test_nothing_here_makes_the_host_wait(accelerator, device, pinned):
-    stream = accelerator.stream()
-    stream.wait_stream(accelerator.current_stream())
+def test_nothing_here_makes_the_host_wait(accelerator, device, pinned, stream):
     with debubble.find_host_syncs(accelerator) as report, debubble.no_host_syncs(), stream:
         accelerator.memory_at(device.data_ptr())
         accelerator.copy_bytes(pinned.data_ptr(), device.data_ptr(), PIECE)
@@ -235,9 +235,7 @@ def test_nothing_here_makes_the_host_wait(accelerator, device, pinned):
 
 
 @pytest.mark.usefixtures("batches")
-def test_another_thread_copies_under_its_own_name(accelerator, device, pinned):
-    stream = accelerator.stream()
-    stream.wait_stream(accelerator.current_stream())
+def test_another_thread_copies_under_its_own_name(accelerator, device, pinned, stream):
 
     def load():
         with stream:
@@ -254,8 +252,6 @@ def test_another_thread_copies_under_its_own_name(accelerator, device, pinned):
 
 
 def test_registered_memory_is_pinned_until_it_is_not(accelerator, device, page_aligned):
-    if not accelerator.pin_memory:
-        pytest.skip("no memory can be pinned here")
     address, nbytes = page_aligned.data_ptr(), page_aligned.numel()
     accelerator.register_host_memory(address, nbytes)
     try:
@@ -272,8 +268,6 @@ def test_registered_memory_is_pinned_until_it_is_not(accelerator, device, page_a
 def test_memory_is_registered_once_and_pytorch_goes_on_after_the_refusal(
     accelerator, device, page_aligned
 ):
-    if not accelerator.pin_memory:
-        pytest.skip("no memory can be pinned here")
     address = page_aligned.data_ptr()
     accelerator.register_host_memory(address, 4096)
     try:
@@ -287,8 +281,6 @@ def test_memory_is_registered_once_and_pytorch_goes_on_after_the_refusal(
 
 
 def test_memory_that_is_registered_in_parts_is_one_range(accelerator, page_aligned):
-    if not accelerator.pin_memory:
-        pytest.skip("no memory can be pinned here")
     address = page_aligned.data_ptr()
     parts = [(address + 4096, 4096), (address, 4096), (address + 2 * 4096, 2 * 4096)]
     for part in parts:
@@ -303,8 +295,6 @@ def test_memory_that_is_registered_in_parts_is_one_range(accelerator, page_align
 
 
 def test_what_is_left_of_memory_that_was_registered_in_parts(accelerator, page_aligned):
-    if not accelerator.pin_memory:
-        pytest.skip("no memory can be pinned here")
     starts = [page_aligned.data_ptr() + 4096 * page for page in range(3)]
     with ExitStack() as registered:
         for start in starts:
