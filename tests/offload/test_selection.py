@@ -165,17 +165,10 @@ def test_the_next_power_of_two(number):
 
 @pytest.mark.parametrize(("count", "kernels"), [(1, 0), (15, 0), (16, 1), (17, 1)])
 def test_with_a_preset_few_pieces_are_a_dma_batch(accelerator, count, kernels):
-    fn, stream = load_fn(64, preset=UPSTREAM), accelerator.stream()
-    copy = swap(accelerator, [64] * count)
+    fn, copy = load_fn(64, preset=UPSTREAM), swap(accelerator, [64] * count)
     columns = copy.pinned_descriptors
-
-    def call():
-        with stream:
-            fn(*columns)
-
-    counts = claims.counts_of(accelerator, call)
+    counts = claims.counts_of(accelerator, lambda: copy.expect_copied_by(fn, *columns))
     assert (counts["kernels"], counts["h2d_pinned"]) == (kernels, 3 if kernels else 1)
-    copy.expect_copied()
     assert fn.path_for([64] * count) == ("job_kernel" if kernels else "dma")
 
 
@@ -295,10 +288,7 @@ def test_pieces_of_odd_sizes_too(accelerator, chosen):
     sizes = [7, 33, 64]
     for pages in [sizes] if chosen == "preset" else [sizes, [64]]:
         copy = swap(accelerator, sizes)
-        columns = copy.pool_descriptors
-        with accelerator.stream():
-            fn_of(chosen, pages)(*columns)
-        copy.expect_copied()
+        copy.expect_copied_by(fn_of(chosen, pages), *copy.pool_descriptors)
 
 
 @pytest.mark.parametrize("side", [0, 1])

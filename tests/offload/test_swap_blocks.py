@@ -68,16 +68,9 @@ def test_chunks_of_one_word_are_no_vectors(accelerator):
 @pytest.mark.parametrize(("number", "kernels"), [(15, 0), (16, 1)])
 def test_few_pieces_are_a_dma_batch(accelerator, number, kernels):
     swap = memory.swap(accelerator, [40] * number)
-    columns = swap.pinned_descriptors
-    stream = accelerator.stream()
-
-    def call():
-        with stream:
-            swap_blocks_batch(*columns, bytes_per_chunk=64)
-
+    call = lambda: expect_swapped(swap, "pinned", bytes_per_chunk=64)
     counts = claims.counts_of(accelerator, call)
     assert (counts["kernels"], counts["h2d_pinned"]) == (kernels, 1 - kernels)
-    swap.expect_copied()
 
 
 def test_the_order_of_reading_is_for_a_dma_batch(accelerator, monkeypatch):
