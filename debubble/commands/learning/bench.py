@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from debubble.exercises.kata_files.catalogue import Kata
+from debubble.timeline.comparison import COUNT_WORDS
 
 from ..refusal import accelerator_of, refuse, refusing
 from .learner import Learner
@@ -15,17 +16,6 @@ if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
     from debubble.exercises.common.subject import Common
     from debubble.exercises.running.under_test import KataCode
-
-COUNTED = {
-    "host_syncs": "host syncs",
-    "h2d_pageable": "pageable uploads",
-    "h2d_pinned": "pinned uploads",
-    "d2h": "downloads",
-    "d2d": "copies on the device",
-    "kernels": "kernels",
-    "graph_launches": "graph launches",
-}
-"""The names of the counts in the table. A count that is 0 for all is left out."""
 
 
 def bench(word: str | None, device: str) -> None:
@@ -76,7 +66,8 @@ def _print(
     typer.echo(f"on {accelerator.description}\n")
     costs = [cost_of(code, accelerator, common) for code in codes.values()]
     rows = [
-        (name, [f"{cost.counts[count]:,}" for cost in costs]) for count, name in COUNTED.items()
+        (words, [f"{cost.counts[count]:,}" for cost in costs])
+        for count, (_, words) in COUNT_WORDS.items()
     ]
     rows.append(("bytes uploaded", [f"{cost.sent:,}" for cost in costs]))
     rows = [(name, figures) for name, figures in rows if {*figures} != {"0"}]

@@ -12,6 +12,7 @@ from typing import TypeVar
 import torch
 
 from debubble.contract.source_line import SourceLine, whose_is
+from debubble.timeline.comparison import COUNT_WORDS
 from debubble.timeline.event import COPY_KINDS, Event, HazardKind
 from debubble.timeline.timeline import Timeline
 
@@ -20,15 +21,7 @@ from .diagnosis import Diagnosis, KataFailure
 Actual = TypeVar("Actual")
 Expected = TypeVar("Expected")
 
-WORDS = {
-    "host_syncs": ("host sync", "host syncs"),
-    "h2d_pageable": ("pageable upload", "pageable uploads"),
-    "h2d_pinned": ("pinned upload", "pinned uploads"),
-    "d2h": ("download", "downloads"),
-    "d2d": ("copy within the device", "copies within the device"),
-    "kernels": ("kernel", "kernels"),
-    "graph_launches": ("graph launch", "graph launches"),
-}
+WORDS = COUNT_WORDS | {"d2d": ("copy within the device", "copies within the device")}
 """The learner's words for each count of `Timeline.counts`: singular, plural."""
 
 PRINTED = (

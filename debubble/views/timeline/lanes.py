@@ -9,22 +9,13 @@ from debubble.timeline.bubbles import CAUSES, Bubble, Cause, device_work, find_g
 from debubble.timeline.data import TimelineData
 from debubble.timeline.event import Event
 
+from .palette import EVENT_STYLES
 from .words import cut, format_tick, nice_ticks, ordered_lanes, printable
 
 # Later glyphs are drawn over earlier ones where they share a column: the rare event stays visible.
-GLYPHS: dict[str, tuple[str, str]] = {
-    "launch": ("╷", "launch"),
-    "kernel": ("█", "kernel"),
-    "memset": ("▪", "memset"),
-    "d2d": ("◆", "copy on the device"),
-    "h2d_pinned": ("△", "pinned upload"),
-    "d2h": ("▼", "download"),
-    "h2d_pageable": ("▲", "pageable upload"),
-    "graph_launch": ("G", "graph launch"),
-    "python": ("≈", "your Python"),
-    "alloc": ("m", "allocation by the driver"),
-    "compile": ("C", "compilation"),
-    "sync": ("▒", "host sync: the host waits"),
+GLYPHS = dict(zip(EVENT_STYLES, "╷█▪◆△▼▲G≈mC▒", strict=True))
+GLYPH_WORDS = {key: words for key, (words, _, _) in EVENT_STYLES.items()} | {
+    "sync": "host sync: the host waits"
 }
 RANK = {key: rank for rank, key in enumerate(GLYPHS)}
 CAUSE_LETTERS: dict[Cause, str] = dict(zip(CAUSES, "hcko", strict=True))
@@ -90,7 +81,7 @@ def text_lanes(
     ]
     if len(every_lane) > len(lanes):
         drawn.insert(len(lanes), f"({len(every_lane) - len(lanes):,} more lanes)")
-    legend = [f"{glyph} {word}" for glyph, word in GLYPHS.values() if glyph in drawn_glyphs]
+    legend = [f"{g} {GLYPH_WORDS[key]}" for key, g in GLYPHS.items() if g in drawn_glyphs]
     legend += [f"{letter} {cause}" for cause, letter in CAUSE_LETTERS.items() if letter in letters]
     return "\n".join([heading, *drawn, *wrap(legend, width)])
 
@@ -140,7 +131,7 @@ def lane_rows(events: Sequence[Event], lanes: Sequence[str], window: Window) -> 
             rank = RANK[glyph_key(event)]
             for column in window.cells(event.start, event.end):
                 row[column] = max(row[column], rank)
-    glyphs = [*(glyph for glyph, _ in GLYPHS.values()), " "]
+    glyphs = [*GLYPHS.values(), " "]
     return {lane: "".join(glyphs[rank] for rank in row) for lane, row in ranks.items()}
 
 

@@ -13,6 +13,7 @@ from debubble.contract.protocol import Accelerator
 
 from ...clock.device import SimDevice
 from ...memory.pinning import register, unregister
+from ...operators.differences.cuda_refusals import NAMES
 from ..refusing import check_index, refusing, say_once
 from . import generators, memory, nothing
 from .graphs import CUDAGraph, graph, graph_pool_handle
@@ -189,14 +190,7 @@ def _refused(known: dict[str, object]) -> dict[str, Callable[..., object]]:
 DTYPES = {
     "Float": torch.float32,
     "Double": torch.float64,
-    "Half": torch.float16,
-    "BFloat16": torch.bfloat16,
-    "Long": torch.int64,
-    "Int": torch.int32,
-    "Short": torch.int16,
-    "Char": torch.int8,
-    "Byte": torch.uint8,
-    "Bool": torch.bool,
+    **{name: dtype for dtype, name in NAMES.items() if not dtype.is_complex},
 }
 
 
