@@ -11,17 +11,9 @@ import functools
 
 import torch
 
+from . import effects
 from .copies import dense_alike
-from .effects import (
-    COPIED_FIRST,
-    ERROR_CHECK,
-    FILLED_FIRST,
-    NOTHING,
-    ONE_KERNEL,
-    READ,
-    Effects,
-    Rule,
-)
+from .effects import Effects, Rule
 from .families import answers, indexing, linear_algebra, products, reductions, spectra
 
 
@@ -48,22 +40,22 @@ def rule_of(name: str) -> Rule:
     if name not in TABLE and (overload.endswith("out") or overload in RESULTS_GIVEN):
         name = f"{base}.{overload.removesuffix('_out')}"
         name = name if name in TABLE else base
-    return TABLE.get(name, ONE_KERNEL)
+    return TABLE.get(name, effects.ONE_KERNEL)
 
 
 def clone(args: tuple, kwargs: dict) -> Effects:
     """Returns the effects of `clone`: one memcpy for dense memory in any order. Other memory takes
     a kernel, and so do numbers that are negated or conjugated only when they are read."""
     if args[0].is_conj() or args[0].is_neg():
-        return ONE_KERNEL
+        return effects.ONE_KERNEL
     keeps_order = kwargs.get("memory_format") in (None, torch.preserve_format)
     as_it_lies = dense_alike(args[0], args[0]) if keeps_order else args[0].is_contiguous()
-    return Effects(kernels=0, d2d=1) if as_it_lies else ONE_KERNEL
+    return Effects(kernels=0, d2d=1) if as_it_lies else effects.ONE_KERNEL
 
 
 TABLE: dict[str, Rule] = {
-    "_local_scalar_dense": READ,
-    "is_nonzero": READ,
+    "_local_scalar_dense": effects.READ,
+    "is_nonzero": effects.READ,
     "nonzero": answers.nonzero,
     "nonzero_static": Effects(kernels=5),
     "masked_select": lambda args, kwargs: (
@@ -83,25 +75,25 @@ TABLE: dict[str, Rule] = {
     "_index_put_impl_": indexing.index_put_,
     "where.self": indexing.where,
     "masked_scatter_": Effects(kernels=4),
-    "masked_fill.Scalar": COPIED_FIRST,
+    "masked_fill.Scalar": effects.COPIED_FIRST,
     "masked_fill.Tensor": indexing.filled_with_tensor,
     "masked_fill_.Tensor": indexing.fill_with_tensor,
-    "index_fill.int_Scalar": COPIED_FIRST,
+    "index_fill.int_Scalar": effects.COPIED_FIRST,
     "index_fill.int_Tensor": indexing.filled_with_tensor,
     "index_fill_.int_Tensor": indexing.fill_with_tensor,
-    "index_copy": COPIED_FIRST,
-    "index_add": COPIED_FIRST,
-    "scatter.src": COPIED_FIRST,
-    "scatter.value": COPIED_FIRST,
-    "scatter_add": COPIED_FIRST,
+    "index_copy": effects.COPIED_FIRST,
+    "index_add": effects.COPIED_FIRST,
+    "scatter.src": effects.COPIED_FIRST,
+    "scatter.value": effects.COPIED_FIRST,
+    "scatter_add": effects.COPIED_FIRST,
     "scatter_reduce.two": Effects(d2d=2),
     "cat": indexing.concatenation,
     "_chunk_cat": Effects(pinned_uploads=1),
     "split_with_sizes_copy.out": Effects(pinned_uploads=1),
     "one_hot": indexing.one_hot,
     "isin.Tensor_Tensor": indexing.isin,
-    "_efficientzerotensor": NOTHING,
-    "conj_physical_": ONE_KERNEL,
+    "_efficientzerotensor": effects.NOTHING,
+    "conj_physical_": effects.ONE_KERNEL,
     "eye": Effects(kernels=2),
     "pow.Scalar": Effects(kernels=2),
     "sort": reductions.sort,
@@ -132,7 +124,7 @@ TABLE: dict[str, Rule] = {
     "mm": products.product,
     "addmm": products.addmm,
     "addmv": Effects(kernels=2),
-    "baddbmm": COPIED_FIRST,
+    "baddbmm": effects.COPIED_FIRST,
     "dot": products.dot,
     "vdot": products.dot,
     "clone": clone,
@@ -140,8 +132,8 @@ TABLE: dict[str, Rule] = {
     "smooth_l1_loss": Effects(kernels=2),
     "_ctc_loss": Effects(uploads=3, kernels=3),
     "_ctc_loss_backward": Effects(uploads=3, kernels=4),
-    "nll_loss_backward": FILLED_FIRST,
-    "nll_loss2d_backward": FILLED_FIRST,
+    "nll_loss_backward": effects.FILLED_FIRST,
+    "nll_loss2d_backward": effects.FILLED_FIRST,
     "embedding_dense_backward": indexing.embedding_backward,
     "native_layer_norm": products.normalisation,
     "rms_norm": products.normalisation,
@@ -152,7 +144,7 @@ TABLE: dict[str, Rule] = {
     "native_batch_norm": products.batch_normalisation,
     "_native_batch_norm_legit": products.batch_normalisation,
     "native_batch_norm_backward": products.batch_normalisation_backward,
-    "scaled_dot_product_attention": ONE_KERNEL,
+    "scaled_dot_product_attention": effects.ONE_KERNEL,
     "convolution": products.convolution,
     "convolution_backward": products.convolution_backward,
     "lstm.input": Effects(kernels=3),
@@ -165,7 +157,7 @@ TABLE: dict[str, Rule] = {
     "_fft_c2r": spectra.fft_back,
     "_fft_c2c": spectra.fft_of_complex,
     "_foreach_norm.Scalar": Effects(kernels=3),
-    "_linalg_check_errors": ERROR_CHECK,
+    "_linalg_check_errors": effects.ERROR_CHECK,
     "linalg_inv_ex": linear_algebra.lu(kernels=14),
     "linalg_cholesky_ex": Effects(kernels=4),
     "linalg_lu": linear_algebra.lu(kernels=13),

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import torch
+from torch.nn.attention.flex_attention import BlockMask
 
 from ..clock.action import Action
 from ..clock.cost import CostModel
@@ -31,10 +32,6 @@ from .memory.address_map import AddressMap
 from .operators import backend
 from .operators.execution import Operation, execute
 from .operators.host_watch import watching
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
-
 
 TRIED = 40
 """The calls by which a recording finds what lies between two calls on this machine."""

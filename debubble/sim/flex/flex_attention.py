@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import torch
+from torch.nn.attention.flex_attention import BlockMask
 
 from debubble.clock.action import Action, kernel
 from debubble.contract.capture_error import CaptureError
@@ -20,9 +20,6 @@ from ..operators.execution import Operation, execute
 from ..operators.work import HALVES
 from ..tensor import SimTensor
 from .flex_mask import MaskTrace, trace
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
 
 PARTS = ("tokens", "sizes", "heads", "blocks", "constants", "inference mode", "mask")
 """The names of what `FlexCall.specialisation` returns."""

@@ -19,14 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from debubble.accelerator import Accelerator
-from solutions.measure.benchmark import (
-    Advance,
-    by_preset,
-    in_turns,
-    no_garbage,
-    time_in_a_row,
-    write_record,
-)
+from solutions.measure import benchmark
 from solutions.measure.variant_table import Figures, VariantTable
 
 from ..engine import Engine
@@ -112,13 +105,17 @@ def kind_of(rate: float) -> str:
 
 
 def measure_rate(
-    accelerator: Accelerator, preset: ServingPreset, engines: Engines, rate: float, advance: Advance
+    accelerator: Accelerator,
+    preset: ServingPreset,
+    engines: Engines,
+    rate: float,
+    advance: benchmark.Advance,
 ) -> dict[str, Rate]:
     if rate == AT_ONCE and not accelerator.modelled:
         for variant in engines.variants:
             warm_run(accelerator, engines[variant], preset, rate)
     rates: dict[str, list[Rate]] = {variant: [] for variant in engines.variants}
-    for variant in in_turns(engines.variants, preset.runs if rate == AT_ONCE else 1):
+    for variant in benchmark.in_turns(engines.variants, preset.runs if rate == AT_ONCE else 1):
         rates[variant].append(warm_run(accelerator, engines[variant], preset, rate))
         advance()
     return {variant: median_of(rates[variant]) for variant in engines.variants}
@@ -147,10 +144,10 @@ def warm_run(accelerator: Accelerator, engine: Engine, preset: ServingPreset, ra
 def rate_of(accelerator: Accelerator, engine: Engine, requests: list[Asked], rate: float) -> Rate:
     num_tokens = sum(asked.sampling.max_tokens for asked in requests)
     if accelerator.modelled:
-        seconds = time_in_a_row(accelerator, partial(serve, engine, requests), 1) / 1e6
+        seconds = benchmark.time_in_a_row(accelerator, partial(serve, engine, requests), 1) / 1e6
         waits = {}
     else:
-        with no_garbage():
+        with benchmark.no_garbage():
             waited = serve_as_they_arrive(engine, requests, poisson_arrivals(len(requests), rate))
         seconds, waits = waited.all_requests, waits_of(waited)
     engine.run()
@@ -230,5 +227,5 @@ def report_rates(
     console.print(TABLE.of(figures, accelerator))
     if folder is not None:
         path = folder / f"{NAME}.json"
-        contents = {"presets": by_preset(presets, figures)}
-        console.print(f"written to {write_record(path, NAME, accelerator, contents)}")
+        contents = {"presets": benchmark.by_preset(presets, figures)}
+        console.print(f"written to {benchmark.write_record(path, NAME, accelerator, contents)}")
