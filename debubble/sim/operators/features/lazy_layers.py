@@ -21,8 +21,7 @@ KEPT = "_will_be_on_sim"
 def install() -> None:
     for cls in (parameter.UninitializedParameter, parameter.UninitializedBuffer):
         cls.__new__ = staticmethod(partial(_make, cls.__new__))  # type: ignore[method-assign]  # sim's way in
-    # It is in no list of public names.
-    mixin: Any = parameter.UninitializedTensorMixin  # type: ignore[attr-defined]
+    mixin: Any = parameter.UninitializedTensorMixin  # type: ignore[attr-defined]  # in no public list
     mixin.materialize = _materializing(mixin.materialize)
     lazy_module_apply.value = _move
 
