@@ -54,7 +54,7 @@ def _answer(
     connection: Connection,
 ) -> None:
     """Runs the trials in the other process, and sends them, or the CannotRun that they raised. Ends
-    the process once nobody waits for them: whoever started it was killed."""
+    the process if the process that started it has ended and no longer waits for them."""
     watchdog = Watchdog(notes, longest_test)
     ends_if_alone = lambda trial: os._exit(1) if connection.poll() else None
     try:
