@@ -82,16 +82,20 @@ def folded(cell: NotebookNode, begins: bool = False) -> NotebookNode:
     return cell
 
 
-def test_each_heading_has_an_id_of_its_own_and_a_link(opened):
-    page = opened("01_more.html")
+@pytest.fixture
+def page(opened):
+    """Returns the page of the chapter with folds."""
+    return opened("01_more.html")
+
+
+def test_each_heading_has_an_id_of_its_own_and_a_link(page):
     ids = page.locator("main h2").evaluate_all("(all) => all.map((one) => one.id)")
     assert ids == ["twice", "twice-1", "after-the-folds"]
     page.locator("#twice-1 .anchor").click()
     assert page.url.endswith("#twice-1")
 
 
-def test_the_side_bar_has_the_pages_and_the_sections_of_this_one(opened):
-    page = opened("01_more.html")
+def test_the_side_bar_has_the_pages_and_the_sections_of_this_one(page):
     bar = page.get_by_role("navigation", name="Pages of the book")
     assert bar.locator("[aria-current]").inner_text() == "01 · More"
     assert bar.locator(".sections a").all_inner_texts() == ["Twice", "Twice", "After the folds"]
@@ -130,8 +134,7 @@ def test_the_search_finds_sections_without_a_request(opened):
     assert near and all("pageable" in words.lower() for words in near)
 
 
-def test_the_theme_is_the_readers_and_stays(opened):
-    page = opened("01_more.html")
+def test_the_theme_is_the_readers_and_stays(opened, page):
     ground = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(ground)
     switch = page.locator("[data-theme-switch]")
@@ -143,8 +146,7 @@ def test_the_theme_is_the_readers_and_stays(opened):
     assert opened("glossary.html").evaluate(ground) == dark
 
 
-def test_a_word_in_bold_says_what_it_means(opened):
-    page = opened("01_more.html")
+def test_a_word_in_bold_says_what_it_means(page):
     page.locator(".term").focus()
     assert "function that runs on the" in page.get_by_role("tooltip").inner_text()
     page.keyboard.press("Escape")
@@ -253,8 +255,7 @@ def test_print_hides_what_is_for_screens_and_cuts_no_code(opened):
     assert code.evaluate("(e) => getComputedStyle(e).whiteSpace") == "pre-wrap"
 
 
-def test_a_part_off_the_main_path_is_folded(opened):
-    page = opened("01_more.html")
+def test_a_part_off_the_main_path_is_folded(page):
     first, second = (page.locator("details.more").nth(number) for number in (0, 1))
     assert page.locator("details.more").count() == 2
     assert first.locator("summary").inner_text().strip() == FOLD
@@ -266,8 +267,7 @@ def test_a_part_off_the_main_path_is_folded(opened):
     assert second.get_by_text("The second fold.").is_hidden()
 
 
-def test_code_that_the_lab_hides_is_folded(opened):
-    page = opened("01_more.html")
+def test_code_that_the_lab_hides_is_folded(page):
     code = page.locator(".input", has_text="hidden_in_the_lab")
     assert code.is_hidden()
     page.locator("details.folded summary").click()
@@ -307,16 +307,14 @@ def test_a_broken_address_opens_nothing_and_breaks_nothing(opened):
     assert opened("01_more.html#%E0%A4%A").locator("details.more[open]").count() == 0
 
 
-def test_the_search_opens_a_folded_part(opened):
-    page = opened("01_more.html")
+def test_the_search_opens_a_folded_part(page):
     page.keyboard.press("/")
     page.keyboard.type("zanzibar")
     page.locator("#search-results a").first.click()
     page.locator("main").get_by_text("ends with zanzibar").wait_for()
 
 
-def test_print_opens_folded_parts_and_closes_them_after(opened):
-    page = opened("01_more.html")
+def test_print_opens_folded_parts_and_closes_them_after(page):
     words = page.get_by_text("The second fold.")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert words.is_visible()

@@ -80,8 +80,13 @@ def open_everything(page) -> None:
     page.get_by_role("button", name="Open everything").click()
 
 
-def test_a_timeline_lives_it_zooms_and_answers(opened):
-    page = opened(CHAPTER)
+@pytest.fixture
+def page(opened):
+    """Returns the chapter's page."""
+    return opened(CHAPTER)
+
+
+def test_a_timeline_lives_it_zooms_and_answers(page):
     figure = awake(page, "timeline")
     canvas, root = figure.locator("canvas"), figure.locator(".debubble-timeline")
     everything = root.get_attribute("data-end")
@@ -94,8 +99,7 @@ def test_a_timeline_lives_it_zooms_and_answers(opened):
     assert figure.locator(".still").is_hidden()
 
 
-def test_arrow_keys_go_from_event_to_event(opened):
-    page = opened(CHAPTER)
+def test_arrow_keys_go_from_event_to_event(page):
     figure = awake(page, "timeline")
     for _ in range(3):
         figure.locator("canvas").press("ArrowRight")
@@ -105,8 +109,7 @@ def test_arrow_keys_go_from_event_to_event(opened):
     assert figure.locator(".panel").all_inner_texts()[0].startswith("host")
 
 
-def test_a_drawn_answer_fills_the_field_of_its_question(opened):
-    page = opened(CHAPTER)
+def test_a_drawn_answer_fills_the_field_of_its_question(page):
     open_everything(page)
     figure = awake(page, "question")
     for _ in range(40):
@@ -116,8 +119,7 @@ def test_a_drawn_answer_fills_the_field_of_its_question(opened):
     assert field.input_value() == "0.00 to 4.00"
 
 
-def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
-    page = opened(CHAPTER)
+def test_what_follows_a_question_is_kept_back_until_one_commits(page):
     hidden = page.get_by_text("One a layer.")
     assert hidden.is_hidden()
     goes_on = page.get_by_text("The chapter goes on below this question").first
@@ -151,8 +153,7 @@ def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
     ]
 
 
-def test_a_prediction_outlives_a_reload_and_can_be_declined(opened):
-    page = opened(CHAPTER)
+def test_a_prediction_outlives_a_reload_and_can_be_declined(page):
     page.evaluate("localStorage.clear()")
     page.get_by_role("button", name="Show without a prediction").first.click()
     assert page.get_by_text("One a layer.").is_visible()
@@ -161,8 +162,7 @@ def test_a_prediction_outlives_a_reload_and_can_be_declined(opened):
     assert page.get_by_text("Shown without a prediction.").is_visible()
 
 
-def test_an_explorers_slider_changes_the_timeline_on_one_axis(opened):
-    page = opened(CHAPTER)
+def test_an_explorers_slider_changes_the_timeline_on_one_axis(page):
     open_everything(page)
     figure = awake(page, "explorer")
     slider = figure.get_by_role("slider", name="layers")
@@ -180,8 +180,7 @@ def test_an_explorers_slider_changes_the_timeline_on_one_axis(opened):
     assert root.get_attribute("data-end") == end
 
 
-def test_a_drawings_sliders_show_the_picture_of_what_they_say(opened):
-    page = opened(CHAPTER)
+def test_a_drawings_sliders_show_the_picture_of_what_they_say(page):
     open_everything(page)
     figure = awake(page, "drawing")
     image = figure.locator("div:not(.still) > img")
@@ -198,8 +197,7 @@ def test_a_drawings_sliders_show_the_picture_of_what_they_say(opened):
     assert size > 0
 
 
-def test_a_dashboard_shows_the_run_that_its_controls_say(opened):
-    page = opened(CHAPTER)
+def test_a_dashboard_shows_the_run_that_its_controls_say(page):
     open_everything(page)
     figure = awake(page, "dashboard")
     status, counts = figure.locator(".debubble-status"), figure.locator(".counts")
@@ -217,8 +215,7 @@ def test_a_dashboard_shows_the_run_that_its_controls_say(opened):
     assert "8 → 32 kernels" in counts.inner_text()
 
 
-def test_a_dashboards_buttons_and_its_leading_figure(opened):
-    page = opened(CHAPTER)
+def test_a_dashboards_buttons_and_its_leading_figure(page):
     open_everything(page)
     figure = awake(page, "dashboard")
     leading = figure.locator(".debubble-leading")
@@ -235,8 +232,7 @@ def test_a_dashboards_buttons_and_its_leading_figure(opened):
     assert f"→ {first}" in leading.inner_text()
 
 
-def test_a_control_that_leads_to_what_was_not_recorded_goes_back(opened):
-    page = opened(CHAPTER)
+def test_a_control_that_leads_to_what_was_not_recorded_goes_back(page):
     open_everything(page)
     figure = awake(page, "dashboard")
     figure.get_by_label("One graph").check()
@@ -248,8 +244,7 @@ def test_a_control_that_leads_to_what_was_not_recorded_goes_back(opened):
     assert slider.get_attribute("aria-valuetext") == "4 requests"
 
 
-def test_a_chapter_has_a_race_that_leaves_the_address_alone(opened):
-    page = opened(CHAPTER)
+def test_a_chapter_has_a_race_that_leaves_the_address_alone(page):
     open_everything(page)
     program = page.get_by_label("The program before")
     assert "upload pageable" in program.input_value()
@@ -259,8 +254,7 @@ def test_a_chapter_has_a_race_that_leaves_the_address_alone(opened):
     assert "#" not in page.url
 
 
-def test_the_address_holds_the_zoom_of_a_timeline(opened):
-    page = opened(CHAPTER)
+def test_the_address_holds_the_zoom_of_a_timeline(page):
     figure = awake(page, "timeline")
     figure.locator("canvas").focus()
     page.keyboard.press("+")
@@ -277,8 +271,7 @@ def test_the_address_holds_the_zoom_of_a_timeline(opened):
     page.wait_for_function("location.hash === '#view-1'")
 
 
-def test_the_address_holds_the_settings_of_a_dashboard(opened):
-    page = opened(CHAPTER)
+def test_the_address_holds_the_settings_of_a_dashboard(page):
     open_everything(page)
     figure = awake(page, "dashboard")
     figure.get_by_label("One pinned upload").check()
@@ -296,8 +289,7 @@ def test_the_address_holds_the_settings_of_a_dashboard(opened):
 @pytest.mark.parametrize(
     ("view", "words", "label"), [("explorer", "5", "layers"), ("drawing", "4,1", "how wide")]
 )
-def test_the_address_sets_a_slider(opened, view, words, label):
-    page = opened(CHAPTER)
+def test_the_address_sets_a_slider(view, words, label, page):
     open_everything(page)
     figure = awake(page, view)
     page.evaluate("(end) => (location.hash = end)", f"{figure.get_attribute('id')}={words}")
@@ -311,8 +303,7 @@ NOTHING = ("", "x", "9..1", "NaN..2", "1e9..2e9", "99,99", "pinned", "x;4,8", "_
 
 
 @pytest.mark.parametrize("view", ["timeline", "explorer", "drawing", "dashboard"])
-def test_an_address_that_asks_for_nothing_is_refused_in_a_sentence(opened, view):
-    page = opened(CHAPTER)
+def test_an_address_that_asks_for_nothing_is_refused_in_a_sentence(view, page):
     open_everything(page)
     figure = awake(page, view)
     shown = figure.locator(".debubble-status, output").all_inner_texts()
