@@ -5,16 +5,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 
-from solutions import offload
-from solutions.offload.memory.blocks import Blocks
+from solutions.offload import (
+    KVGroup,
+    KVTensors,
+    LRUBlockManager,
+    SingleDirectionOffloadingHandler,
+    pinned_blocks,
+)
 from solutions.offload.memory.lru_blocks import without_transfers
 
 from ..model.model import Model
 from ..requests.request import Request
+
+if TYPE_CHECKING:
+    from solutions.offload import TransferResult
+    from solutions.offload.memory.blocks import Blocks
 
 
 @dataclass(frozen=True)
@@ -57,12 +66,12 @@ class TransferHandler(Protocol):
         self, job_id: Hashable, gpu_blocks: Sequence[Blocks], cpu_blocks: Sequence[Blocks]
     ) -> None: ...
 
-    def get_finished(self) -> list[offload.TransferResult]: ...
+    def get_finished(self) -> list[TransferResult]: ...
 
     def wait(self, job_ids: Iterable[Hashable]) -> None: ...
 
 
-LoadingHandler = Callable[[Sequence[offload.KVGroup]], TransferHandler]
+LoadingHandler = Callable[[Sequence[KVGroup]], TransferHandler]
 """A function that makes the TransferHandler for loads from host memory, given the tensors of blocks
 and of states."""
 
@@ -76,8 +85,8 @@ class Offloader:
     def __init__(self, model: Model, loading_handler: LoadingHandler) -> None:
         config = model.config
         self.states = model.states
-        self.blocks = offload.LRUBlockManager(config.num_cpu_blocks)
-        self.kept = offload.LRUBlockManager(config.num_cpu_states)
+        self.blocks = LRUBlockManager(config.num_cpu_blocks)
+        self.kept = LRUBlockManager(config.num_cpu_states)
         """A manager of the prefix states in host memory; unused if the model has no states."""
         groups = []
         self._has_attention = config.model.num_layers_of("gdn") < config.model.num_layers
@@ -86,9 +95,7 @@ class Offloader:
         if self.states:
             groups.append(_pairs(self.states.rows(), config.num_cpu_states))
         self.load: TransferHandler = loading_handler(groups)
-        self.store: TransferHandler = offload.SingleDirectionOffloadingHandler(
-            groups, gpu_to_cpu=True
-        )
+        self.store: TransferHandler = SingleDirectionOffloadingHandler(groups, gpu_to_cpu=True)
         self._ids = itertools.count()
         self._loads: dict[Hashable, PrefixLoad] = {}
         self._stores: dict[Hashable, PrefixTransfer] = {}
@@ -227,7 +234,7 @@ class Offloader:
         handler.transfer_async(transfer.job_id, gpu, cpu)
 
 
-def _kv_group(model: Model) -> offload.KVGroup:
+def _kv_group(model: Model) -> KVGroup:
     """Returns keys and values of all attention layers, paired with pinned memory."""
     caches = [layer.cache for layer in model.layers.values() if layer.kind != "gdn"]
     tensors = [tensor for cache in caches for tensor in (cache.key, cache.value)]
@@ -235,7 +242,5 @@ def _kv_group(model: Model) -> offload.KVGroup:
     return _pairs(rows, model.config.num_cpu_blocks)
 
 
-def _pairs(rows: Sequence[torch.Tensor], num_cpu_rows: int) -> offload.KVGroup:
-    return offload.KVGroup(
-        [offload.KVTensors(row, offload.pinned_blocks(num_cpu_rows, row.shape[1])) for row in rows]
-    )
+def _pairs(rows: Sequence[torch.Tensor], num_cpu_rows: int) -> KVGroup:
+    return KVGroup([KVTensors(row, pinned_blocks(num_cpu_rows, row.shape[1])) for row in rows])
