@@ -54,6 +54,8 @@ def all_but(name: str) -> str:
 def optimizations_of(variant: str) -> Optimizations:
     if variant in VARIANTS:
         return VARIANTS[variant]
+    if "+" in variant:
+        return Optimizations.only(variant.split("+"))
     others = {all_but(name): [other for other in NAMES if other != name] for name in NAMES}
     return Optimizations.only(others[variant])
 
