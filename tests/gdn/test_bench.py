@@ -8,8 +8,8 @@ import pytest
 from debubble.timeline import Timeline
 from solutions.gdn import bench
 from solutions.gdn.measure import forward_calls, forward_comparison
-from solutions.gdn.measure.prefill_step import GDNWorkload
-from solutions.gdn.step import MOST_TOKENS, VARIANTS
+from solutions.gdn.measure.prefill_step import MEASURED, GDNWorkload
+from solutions.gdn.step import MOST_TOKENS
 from solutions.measure import benchmark
 from tests.scheduling import schedule_only
 from tests.terminal import test_the_table_stays_within_a_terminal, with_timelines  # noqa: F401
@@ -35,9 +35,13 @@ def test_every_variant_has_its_costs(accelerator, run):
     assert record["modelled"] is accelerator.modelled
     assert record["presets"]["small"]["config"]["prompt_lens"] == [9, 5, 3]
     steps = record["presets"]["small"]["steps"]["prefill"]
-    assert tuple(steps) == VARIANTS
+    assert tuple(steps) == MEASURED
     syncs = {variant: cost["counts"]["host_syncs"] for variant, cost in steps.items()}
-    assert syncs == {"before": 3 * LAYERS, "cached": 3, "after": 0, "on_device": 0}
+    assert syncs == {"before": 3 * LAYERS, "cached": 3, "after": 0, "on_device": 0, "in_graph": 0}
+    assert steps["in_graph"]["counts"]["graph_launches"] == 1
+    assert steps["in_graph"]["counts"]["kernels"] == steps["on_device"]["counts"]["kernels"]
+    if accelerator.modelled:
+        assert steps["in_graph"]["loop_us"] < steps["on_device"]["loop_us"]
     for now in (steps["after"], steps["on_device"]):
         assert min(now["host_us"], now["device_us"]) > 0
         if accelerator.modelled:  # Clocks are unreliable on a machine with other work.
@@ -48,7 +52,7 @@ def test_every_variant_has_its_costs(accelerator, run):
 
 
 def test_every_variant_has_its_recording(accelerator, run):
-    for variant in VARIANTS:
+    for variant in MEASURED:
         timeline = Timeline.load(run[0] / "timelines" / f"gdn_{variant}.json")
         assert timeline.modelled is accelerator.modelled
         assert timeline.counts()["d2h"] == {"before": LAYERS, "cached": 1}.get(variant, 0)

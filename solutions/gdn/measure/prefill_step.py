@@ -1,22 +1,31 @@
-"""Measures a step of prompts with chunk tables made in four ways, and the forward itself: `python
--m solutions.gdn.bench`."""
+"""Measures a step of prompts with chunk tables made in four ways, one of them as a graph too, and
+the forward itself: `python -m solutions.gdn.bench`."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 
 from rich.console import Console
 
 import debubble
 from debubble.accelerator import Accelerator
 from solutions.measure import benchmark
-from solutions.measure.benchmark import Advance, Benchmark, StepCost
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
 
 from ..model.config import GDNConfig
 from ..step import VARIANTS, GDNStep
 from .forward_comparison import compare_forward
+
+IN_GRAPH = "in_graph"
+"""The variant that replays the step of `on_device` as one graph."""
+MEASURED = (*VARIANTS, IN_GRAPH)
+STEPS_IN_A_ROW = {True: 2, False: 8}
+"""How many steps are measured in a row, on sim (True) and on a GPU (False)."""
+MOST_ROUNDS = 7
+"""The most times that each variant's row of steps is measured."""
 
 SMALL_LOAD_MS = {True: 25.0, False: benchmark.PROFILED_LOAD_MS}
 """Milliseconds for which the device is kept busy before a small step, if times are modelled (True)
@@ -54,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = benchmark.parse_options("gdn", __doc__, arguments)
     accelerator = debubble.accelerator()
     presets = choose_presets(accelerator, options.quick)
-    own = Benchmark("gdn", presets, measure, len(VARIANTS), columns, record_small_steps)
+    own = Benchmark("gdn", presets, measure, len(MEASURED), columns, record_small_steps)
     benchmark.run(own, accelerator, options)
     compare_forward(accelerator, Console(), options.output, options.runs)
 
@@ -68,9 +77,25 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, GDNWorklo
 
 def measure(
     accelerator: Accelerator, workload: GDNWorkload, runs: int, advance: Advance
-) -> dict[str, dict[str, StepCost]]:
+) -> dict[str, dict[str, StepInARowCost]]:
     variants = steps(workload, accelerator)
-    return {"prefill": benchmark.measure_step(accelerator, variants, runs, advance)[0]}
+    costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
+    times: dict[str, list[float]] = {variant: [] for variant in variants}
+    num_steps = STEPS_IN_A_ROW[accelerator.modelled]
+    for variant in in_turns(variants, min(runs, MOST_ROUNDS)):
+        row = partial(repeat, variants[variant](), num_steps)
+        times[variant].append(time_in_a_row(accelerator, row, num_steps))
+    return {
+        "prefill": {
+            variant: StepInARowCost(**asdict(cost), loop_us=statistics.median(times[variant]))
+            for variant, cost in costs.items()
+        }
+    }
+
+
+def repeat(step: benchmark.Step, times: int) -> None:
+    for _ in range(times):
+        step()
 
 
 def steps(
@@ -85,7 +110,16 @@ def steps(
         step.use(variant)
         return prefill
 
-    return {variant: partial(ready, variant) for variant in VARIANTS}
+    @cache
+    def in_graph() -> benchmark.Step:
+        ready("on_device")()  # compiles, and lets the allocators grow
+        accelerator.synchronize()
+        graph = accelerator.graph()
+        with graph.capture():
+            prefill()
+        return graph.replay
+
+    return {**{variant: partial(ready, variant) for variant in VARIANTS}, IN_GRAPH: in_graph}
 
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
