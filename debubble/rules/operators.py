@@ -14,7 +14,7 @@ import torch
 from . import effects
 from .copies import dense_alike
 from .effects import Effects, Rule
-from .families import answers, indexing, linear_algebra, products, reductions, spectra
+from .families import answers, indexing, linear_algebra, products, reductions, sorting, spectra
 
 
 def effects_of(name: str, args: tuple, kwargs: dict) -> Effects:
@@ -96,9 +96,9 @@ TABLE: dict[str, Rule] = {
     "conj_physical_": effects.ONE_KERNEL,
     "eye": Effects(kernels=2),
     "pow.Scalar": Effects(kernels=2),
-    "sort": reductions.sort,
-    "sort.stable": reductions.sort,
-    "topk": reductions.topk,
+    "sort": sorting.sort,
+    "sort.stable": sorting.sort,
+    "topk": sorting.topk,
     "median": Effects(d2d=3, kernels=4),
     "nanmedian": Effects(d2d=3, kernels=4),
     "mode": Effects(kernels=2),
@@ -116,8 +116,8 @@ TABLE: dict[str, Rule] = {
     "count_nonzero.dim_IntList": Effects(kernels=3),
     "renorm": Effects(kernels=3),
     "renorm_": Effects(kernels=3),
-    "randperm": reductions.permutation,
-    "multinomial": reductions.multinomial,
+    "randperm": sorting.permutation,
+    "multinomial": sorting.multinomial,
     "normal.Tensor_Tensor": reductions.normal,
     "normal.float_Tensor": reductions.normal,
     "normal.Tensor_float": reductions.normal,
@@ -134,7 +134,9 @@ TABLE: dict[str, Rule] = {
     "_ctc_loss_backward": Effects(uploads=3, kernels=4),
     "nll_loss_backward": effects.FILLED_FIRST,
     "nll_loss2d_backward": effects.FILLED_FIRST,
-    "embedding_dense_backward": indexing.embedding_backward,
+    "embedding_dense_backward": sorting.embedding_backward,
+    "_embedding_bag_backward": sorting.bags_backward,
+    "_embedding_bag_dense_backward": sorting.bags_backward,
     "native_layer_norm": products.normalisation,
     "rms_norm": products.normalisation,
     "_fused_rms_norm": products.normalisation,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..effects import NOTHING, ONE_KERNEL, Effects
+import torch
 
-SORTED_IN_ONE_BLOCK = 4096
-"""The most elements that one block of threads sorts."""
-LARGE = 1 << 16
-"""The number of elements above which `nonzero` takes another kernel to count, and `topk` takes 20
-kernels."""
+from ..effects import NOTHING, ONE_KERNEL, Effects
+from .sorting import radix_kernels
+
+COUNTED_IN_ONE_BLOCK = 4096
+"""The most elements that one block of threads counts in `nonzero`."""
 
 
 def nonzero(args: tuple, kwargs: dict) -> Effects:
@@ -17,7 +17,7 @@ def nonzero(args: tuple, kwargs: dict) -> Effects:
     mask = args[0]
     if mask.numel() == 0:
         return Effects(kernels=2, reads=1)
-    return Effects(kernels=3 + (mask.dim() > 1) + (mask.numel() > LARGE), reads=1)
+    return Effects(kernels=3 + (mask.dim() > 1) + (mask.numel() > COUNTED_IN_ONE_BLOCK), reads=1)
 
 
 def equal(args: tuple, kwargs: dict) -> Effects:
@@ -66,5 +66,9 @@ def unique_consecutive(args: tuple, kwargs: dict) -> Effects:
 
 def unique(args: tuple, kwargs: dict) -> Effects:
     inverse = args[2] if len(args) > 2 else kwargs.get("return_inverse", False)
-    large = args[0].numel() > SORTED_IN_ONE_BLOCK
-    return Effects(kernels=2 + 5 * inverse + 9 * large, reads=1, kernels_after=1)
+    if args[0].dtype == torch.bool:
+        in_blocks = args[0].numel() > COUNTED_IN_ONE_BLOCK
+        return Effects(kernels=1 + 5 * inverse + in_blocks, reads=1, kernels_after=1)
+    size = args[0].element_size()
+    sorting = radix_kernels(args[0].numel(), 8 * size, size)
+    return Effects(kernels=1 + 5 * inverse + sorting, reads=1, kernels_after=1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 
 from ..effects import NOTHING, ONE_KERNEL, Effects
 from .answers import nonzero
+from .sorting import accumulation
 
 
 def index_tensors(indices: Iterable[torch.Tensor | None]) -> Effects:
@@ -51,8 +52,19 @@ def index_put_(args: tuple, kwargs: dict) -> Effects:
     is_mask = len(given) == 1 and given[0].dtype == torch.bool and given[0].device.type != "cpu"
     if is_mask and from_host and value.numel() == 1:
         return ONE_KERNEL
-    put = Effects(kernels=0, kernels_after=21 if accumulate else 1)
+    kernels = _accumulate(args[0], indices) if accumulate else 1
+    put = Effects(kernels=0, kernels_after=kernels)
     return index_tensors(indices) + put + Effects(uploads=from_host, kernels=0)
+
+
+def _accumulate(target: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> int:
+    """Returns the kernels that add values at `indices` of `target`. How many indices a mask chooses
+    is not known: it counts with all its elements."""
+    masks = [i for i in indices if i is not None and i.dtype in (torch.bool, torch.uint8)]
+    numbers = [i for i in indices if i is not None and i.dtype not in (torch.bool, torch.uint8)]
+    number = torch.broadcast_shapes(*(index.shape for index in numbers)).numel()
+    dimensions = len(numbers) + sum(mask.dim() for mask in masks)
+    return accumulation(target, max(number, *(m.numel() for m in masks), 1), dimensions)
 
 
 def index_put(args: tuple, kwargs: dict) -> Effects:
@@ -103,16 +115,3 @@ def isin(args: tuple, kwargs: dict) -> Effects:
         one_pair = elements.numel() == tests.numel() == 1
         return Effects(d2d=1 + one_pair, kernels=3 - one_pair)
     return Effects(uploads=1, d2d=5, kernels=26, reads=2)
-
-
-SORTED_FROM = 3072
-"""The largest number of indices for which the gradient of an embedding is added without sorting
-them."""
-
-
-def embedding_backward(args: tuple, kwargs: dict) -> Effects:
-    """Returns the effects of an embedding's gradient: a kernel writes zeros and one adds the rows
-    that were looked up; more than `SORTED_FROM` indices are sorted first."""
-    indices, by_frequency = args[1], args[4]
-    few = indices.numel() <= SORTED_FROM and not by_frequency
-    return Effects(kernels=2 if few else 12)

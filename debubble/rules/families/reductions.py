@@ -1,35 +1,10 @@
-"""Sorting, scans, sums and draws."""
+"""Scans, sums and draws."""
 
 from __future__ import annotations
 
 import torch
 
 from ..effects import ONE_KERNEL, Effects
-from .answers import LARGE, SORTED_IN_ONE_BLOCK
-
-
-def sort(args: tuple, kwargs: dict) -> Effects:
-    tensor = args[0]
-    length = tensor.size(dimension_of(args, kwargs)) if tensor.dim() else 1
-    if tensor.numel() <= 1:
-        return Effects(kernels=0, d2d=1)
-    if tensor.numel() == length:
-        return (
-            Effects(d2d=1, kernels=7) if length > SORTED_IN_ONE_BLOCK else Effects(d2d=3, kernels=2)
-        )
-    return (
-        Effects(d2d=2, kernels=3) if length <= SORTED_IN_ONE_BLOCK else Effects(d2d=1, kernels=11)
-    )
-
-
-def dimension_of(args: tuple, kwargs: dict) -> int:
-    integers = [a for a in args[1:] if isinstance(a, int) and not isinstance(a, bool)]
-    return integers[0] if integers else kwargs.get("dim", -1)
-
-
-def topk(args: tuple, kwargs: dict) -> Effects:
-    in_order = args[4] if len(args) > 4 else kwargs.get("sorted", True)
-    return Effects(kernels=1 + (in_order and args[1] > 1) if args[0].numel() <= LARGE else 20)
 
 
 def scan(args: tuple, kwargs: dict) -> Effects:
@@ -73,10 +48,6 @@ def _converts(tensor: torch.Tensor, kwargs: dict) -> bool:
     return wanted != tensor.dtype
 
 
-def permutation(args: tuple, kwargs: dict) -> Effects:
-    return Effects(kernels=5 if args[0] < 30000 else 11)
-
-
 def normal(args: tuple, kwargs: dict) -> Effects:
     """Returns the effects of `normal`: the host checks that no standard deviation is negative,
     twice, or once with `out=`."""
@@ -87,11 +58,3 @@ def normal(args: tuple, kwargs: dict) -> Effects:
         return ONE_KERNEL
     checks = 1 if "out" in kwargs else 2
     return Effects(kernels=2 * checks, reads=checks, kernels_after=3)
-
-
-def multinomial(args: tuple, kwargs: dict) -> Effects:
-    replacement = args[2] if len(args) > 2 else kwargs.get("replacement", False)
-    if replacement and args[1] > 1:
-        return Effects(d2d=2, kernels=3)
-    one_row = args[0].dim() == 2 and args[0].size(0) == 1
-    return Effects(d2d=int(one_row), kernels=14 - one_row)
