@@ -31,11 +31,15 @@ class StepServer(before.StepServer):
 
     def step(self, batch: StepRequests, hidden: torch.Tensor) -> torch.Tensor:
         """Returns the output [T, W], which the next step overwrites."""
-        self._builder.renew(batch)
+        self.renew(batch)
         self._hidden[: batch.num_tokens].copy_(hidden)
         graph, output = self._graphs[bucket_for(batch.num_tokens, self.buckets)]
         graph.replay()
         return output[: batch.num_tokens]
+
+    def renew(self, batch: StepRequests) -> None:
+        """Writes a step's metadata to the addresses that the graphs read."""
+        self._builder.renew(batch)
 
     def _captured(self, size: int) -> tuple:
         """Returns a graph of a step with `size` tokens, and the memory of its output."""

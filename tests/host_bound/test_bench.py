@@ -4,9 +4,12 @@ import json
 import os
 
 import pytest
+import torch
 
+import debubble
 from debubble.assets import ASSETS
 from solutions.engine.pictures.dashboard import TABLES, TOKENS
+from solutions.host_bound.batch import decode_batch
 from solutions.host_bound.measure import engine_steps, host_steps
 from tests.scheduling import schedule_only
 from tests.terminal import quick, test_the_table_stays_within_a_terminal  # noqa: F401
@@ -31,9 +34,37 @@ def test_the_counts_are_those_measured_on_the_h200(run):
         json.loads(path.read_text())["presets"]["small"]["steps"]["decode"]
         for path in (run[0] / MEASURED.name, MEASURED)
     )
-    assert {name: cost["counts"] for name, cost in modelled.items()} == {
+    assert set(measured) <= set(modelled) == set(host_steps.VARIANTS)
+    assert {name: modelled[name]["counts"] for name in measured} == {
         name: cost["counts"] for name, cost in measured.items()
     }
+
+
+@pytest.mark.parametrize("name", host_steps.VARIANTS)
+def test_each_variant_stores_the_rows_of_the_first(accelerator, name):
+    batch, given = decode_batch(16, 3), torch.rand(16, 16).to(accelerator.device)
+    caches = []
+    for variant in ("before", name):
+        server = host_steps.server_of(host_steps.HostStep(4, 16, 3, 16), variant)
+        server.step(batch, given)
+        caches.append(torch.stack(server.caches)[:, 16:].cpu())
+    torch.testing.assert_close(caches[1], caches[0])
+    assert caches[0].any()
+
+
+@pytest.mark.parametrize(
+    "name, uploads, launched, kernels",
+    [("graph_alone", 9, 1, 4 * 3 + 3), ("after_fused", 1, 1, 4 + 3)],
+)
+def test_each_part_of_the_change_alone(accelerator, name, uploads, launched, kernels):
+    """A graph with the first metadata, and fused kernels in a graph with the shared one."""
+    step = host_steps.step_of(host_steps.HostStep(4, 16, 3, 16), name)
+    step()
+    with debubble.record(accelerator) as timeline:
+        step()
+    counts = timeline.counts()
+    assert (counts["h2d_pinned"], counts["graph_launches"]) == (uploads, launched)
+    assert counts["kernels"] == kernels
 
 
 def test_two_checkouts_are_measured_and_one_with_itself_makes_the_same_calls(run):

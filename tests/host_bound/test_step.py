@@ -133,5 +133,5 @@ def test_the_engines_steps_are_measured_in_a_process_for_each_checkout(accelerat
     times = checkout.times()
     checkout.stop()
     assert len(times) == 2 and min(times) > 0
-    engine = engine_steps.decoding_engine(1, engine_steps.REQUESTS[True])
+    engine = engine_steps.decoding_engine(1, engine_steps.requests_here())
     assert checkout.calls == engine_steps.python_calls(engine.step)

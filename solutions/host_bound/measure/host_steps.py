@@ -18,14 +18,16 @@ from solutions.measure import benchmark
 from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
 
 from .. import before
-from ..batch import decode_batch
+from ..batch import StepRequests, decode_batch
 from ..fused import FusedServer
 from ..metadata import SharedBuilder
 from ..step import StepServer
 from . import engine_steps
 
 STEPS_IN_A_ROW = 24
-VARIANTS = ("before", "fused", "after")
+VARIANTS = ("before", "graph_alone", "fused", "after", "after_fused")
+SHARED = ("after", "after_fused")
+"""The variants whose metadata is built once for all groups."""
 MOST_GROUPS = 4
 
 
@@ -50,6 +52,19 @@ class HostStepCost(StepInARowCost):
     metadata_us: Mapping[int, float]
     """Microseconds of the host to build and upload a step's metadata, by the number of groups: the
     median of many calls."""
+
+
+class GraphAlone(StepServer):
+    """`after` with the metadata of `before`, copied to where the graphs read it: what a graph is
+    worth by itself."""
+
+    def renew(self, batch: StepRequests) -> None:
+        for group, slots in enumerate(self._builder.slots):
+            slots[: batch.num_tokens].copy_(before.build_metadata(batch, group).slots)
+
+
+class FusedInGraph(FusedServer, StepServer):
+    """`after` with one kernel for each layer: what fusion is worth in a graph."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -103,23 +118,29 @@ def repeat(step: Callable[[], object], times: int) -> None:
 
 def step_of(preset: HostStep, variant: str) -> Callable[[], object]:
     """Returns a function that queues one decode step of a server that it makes now."""
+    server = server_of(preset, variant)
+    batch = decode_batch(preset.num_requests, preset.num_groups)
+    hidden = torch.ones(preset.num_requests, preset.width, device=server.scales[0].device)
+    return partial(server.step, batch, hidden)
+
+
+def server_of(preset: HostStep, variant: str) -> before.StepServer:
     sizes = preset.num_layers, preset.width, preset.num_groups, preset.slots
+    buckets = [preset.num_requests]
     makes: Mapping[str, Callable[[], before.StepServer]] = {
         "before": partial(before.StepServer, *sizes),
+        "graph_alone": partial(GraphAlone, *sizes, buckets),
         "fused": partial(FusedServer, *sizes),
-        "after": partial(StepServer, *sizes, [preset.num_requests]),
+        "after": partial(StepServer, *sizes, buckets),
+        "after_fused": partial(FusedInGraph, *sizes, buckets),
     }
-    server = makes[variant]()
-    batch = decode_batch(preset.num_requests, preset.num_groups)
-    device = server.scales[0].device
-    hidden = torch.ones(preset.num_requests, preset.width, device=device)
-    return partial(server.step, batch, hidden)
+    return makes[variant]()
 
 
 def builder_of(preset: HostStep, variant: str, groups: int) -> Callable[[], object]:
     """Returns a function that builds and uploads the metadata of a step with `groups` groups."""
     batch = decode_batch(preset.num_requests, groups)
-    if variant == "after":
+    if variant in SHARED:
         return partial(SharedBuilder(preset.num_requests, preset.num_requests, groups).renew, batch)
     return lambda: [before.build_metadata(batch, group) for group in range(groups)]
 
