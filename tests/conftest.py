@@ -26,10 +26,12 @@ for name in (
     "LINES",
     "FORCE_COLOR",
     "NO_COLOR",
-    "PYTEST_ADDOPTS",
     "DEBUBBLE_CALIBRATION",
 ):
     os.environ.pop(name, None)
+
+# A pytest that a test starts elsewhere would import nbval, which takes 4 seconds of a core.
+os.environ["PYTEST_ADDOPTS"] = "-p no:nbval"
 
 # Repositories of tests must not use the user's settings: commits may be signed or have hooks, and
 # in a hook GIT_DIR names a different repository.
