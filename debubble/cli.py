@@ -473,7 +473,7 @@ def check(
     ] = False,
     every_attempt: Annotated[
         bool,
-        typer.Option(help="Try every wrong attempt also without names, and not one of each kind."),
+        typer.Option(help="Try every wrong attempt by all tests also without names."),
     ] = False,
     mutants: Annotated[
         bool,

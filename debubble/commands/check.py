@@ -26,8 +26,9 @@ ShowProgress = Callable[[int, int, str], None]
 
 
 FEW = (
-    "Of each kata one wrong attempt of each kind was tried. `debubble check --every-attempt` tries "
-    "all, and so does `debubble check` with a kata's name."
+    "Of each kata one wrong attempt of each kind was tried, by the tests that it must fail. "
+    "`debubble check --every-attempt` tries all attempts by all tests, and so does "
+    "`debubble check` with a kata's name."
 )
 
 

@@ -109,6 +109,16 @@ def test_check_of_all_katas_tries_one_attempt_of_each_kind(debubble):
     assert "3 of 3" in debubble("check", "add_up").output
 
 
+def test_check_of_all_katas_runs_on_an_attempt_the_tests_that_it_must_fail(debubble, workbook):
+    """An attempt that fails a test which its header does not name is found by a flag or a name."""
+    body = "    counter.append(0)\n    return 0"
+    workbook.attempt("counts_all", ["test_it_counts_nothing"], "counted 1 times", body)
+    assert debubble("check").exit_code == 0
+    for options in (["--every-attempt"], ["add_up"]):
+        assert "counts_all" in debubble("check", *options).output
+        assert debubble("check", *options).exit_code == 1
+
+
 def test_stubs_are_written_without_a_proof(debubble, workbook, monkeypatch):
     """`check --write-stubs` writes the stub of a changed solution without proving the katas, which
     would take long."""

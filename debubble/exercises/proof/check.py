@@ -50,7 +50,8 @@ def check(
     pristine: an edited stub is a failure, as in a repository's own tests. Otherwise it is left
               alone, and the stub as generated is tried in its place.
     katas:    only these of the catalogue are tried.
-    few_attempts: of each kata one wrong attempt of each kind is tried, see `one_of_each_kind`.
+    few_attempts: of each kata one wrong attempt of each kind is tried (see `one_of_each_kind`), by
+              the tests that its header names. Otherwise all attempts are, and by all tests.
     """
     if not catalogue.katas:
         return [Verdict("", "catalogue", f"{catalogue.file} lists no kata: nothing was proved")]
@@ -104,7 +105,12 @@ def _plan(
         here = one_of_each_kind(here) if few_attempts else here
         plan.attempts = {item.path.resolve(): item for item in here}
         plan.implementations += [
-            replace(attempt(kata, item.path), common=item.common_checks) for item in here
+            replace(
+                attempt(kata, item.path),
+                common=item.common_checks,
+                tests=(*item.fails, *item.may_fail) if few_attempts else None,
+            )
+            for item in here
         ]
     if not kata.hint:
         plan.verdicts.append(Verdict(kata.name, "hint", "its hint in katas.toml is empty"))

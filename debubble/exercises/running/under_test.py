@@ -48,6 +48,8 @@ class Implementation:
     path: Path
     common: tuple[str, ...] | None = None
     """The tests of common checks that run on it; None for all."""
+    tests: tuple[str, ...] | None = None
+    """The tests of all kinds that run on it; None for all."""
 
     @property
     def label(self) -> str:
@@ -320,6 +322,7 @@ class Implementations:
             for found in self.implementations
             if found.kata.test_path == path
             and (not is_common or found.common is None or name in found.common)
+            and (found.tests is None or name in found.tests)
         ]
         metafunc.parametrize("kata", own, ids=[found.label for found in own], indirect=True)
 
