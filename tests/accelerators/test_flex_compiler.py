@@ -154,6 +154,7 @@ torch.distributions.Categorical(torch.tensor([-1.0, 2.0]))
     return run.stdout + run.stderr
 
 
+@pytest.mark.deep
 def test_sizes_that_are_equal_by_chance_may_differ_the_next_time(first_in_a_process):
     """A table of size 4 is not taken for a fixed size because there are also four heads:
     FlexAttention compiles once for sizes 4, 5 and 9."""

@@ -71,6 +71,7 @@ def test_without_a_limit_pytorch_is_told_nothing(monkeypatch, set_fractions):
     assert not set_fractions
 
 
+@pytest.mark.deep
 @pytest.mark.sim
 def test_on_sim_it_is_ignored():
     assert (

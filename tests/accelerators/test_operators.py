@@ -21,6 +21,7 @@ def as_many_samples():
     MOST[0] = before
 
 
+@pytest.mark.deep(4)
 @pytest.mark.parametrize("name", sorted(COUNTED.keys() - DIFFERING))
 @pytest.mark.usefixtures("as_many_samples")
 def test_an_operator_waits_and_copies_as_on_a_gpu(name, accelerator):

@@ -73,6 +73,7 @@ def said_by_syncs(tmp_path, as_a_script):
     return said
 
 
+@pytest.mark.deep(3)
 @pytest.mark.parametrize("program", WRONG, ids=lambda program: program.__name__)
 def test_of_a_wrong_program_both_lines_are_named(program, said_by_syncs, request):
     if program.__name__ in UNPROVEN:

@@ -192,6 +192,7 @@ def test_both_sides_of_sync_free_say_the_same_and_seeds_differ(attention_only):
     assert answers(ALL, 1) == answers(WITHOUT["sync_free"], 1) != answers(ALL, 50)
 
 
+@pytest.mark.deep
 def test_a_preempted_request_says_the_same(attention_only):
     """A preempted request samples the same tokens as without preemption: its penalty counts restart
     with it. (Three requests compete for three blocks.)"""

@@ -86,7 +86,7 @@ def under(accelerator):
     return of
 
 
-@pytest.mark.deep(48)
+@pytest.mark.deep(96)
 @pytest.mark.parametrize(
     "condition, optimizations", [*product(CONDITIONS, Optimizations.combinations())], ids=str
 )

@@ -118,6 +118,7 @@ def test_the_source_says_whether_times_are_modelled(accelerator, runs):
     assert all(word in run.source for run in runs.values())
 
 
+@pytest.mark.deep
 def test_a_recording_is_kept_for_each_choice_and_found_again(accelerator, narrow_llama, recordings):
     with schedule_only(accelerator, dashboard.TOKENS | dashboard.TABLES):
         kept = dict(recording.record_all(accelerator, Model(narrow_llama, accelerator.device)))
@@ -141,7 +142,7 @@ def test_a_choice_that_no_gpu_has_recorded_is_a_missing_file(recordings):
 
 
 @pytest.mark.sim
-@pytest.mark.deep(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("on", [(), NAMES], ids=["none", "all"])
 def test_a_picture_without_arithmetic_is_the_picture_with_it(accelerator, model, on):
     """A recording without arithmetic has the same events, times, bytes and lines as one with it,

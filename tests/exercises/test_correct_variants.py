@@ -17,7 +17,7 @@ CATALOGUE = find_catalogue()
 VARIANTS = {kata: sorted(kata.variants_folder.glob("*.*")) for kata in CATALOGUE.katas}
 
 
-@pytest.mark.deep(8)
+@pytest.mark.deep(24)
 @pytest.mark.parametrize("kata", VARIANTS, ids=lambda kata: kata.name)
 def test_correct_variants_pass(kata):
     attempts = [attempt(kata, path) for path in VARIANTS[kata]]

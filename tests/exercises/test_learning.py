@@ -382,6 +382,7 @@ def test_watch_runs_on_save_whatever_was_saved(workbook):
         watch.process.kill()
 
 
+@pytest.mark.deep
 def test_watch_takes_single_keys_and_stops_at_a_time_limit(workbook):
     workbook.write("pytest.ini", "[pytest]\n")
     entry = (workbook.root / "katas" / "katas.toml").read_text()

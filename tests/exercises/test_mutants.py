@@ -140,6 +140,7 @@ def test_a_branch_that_sim_does_not_take_is_left_alone(edits, test, kept):
     assert {edit.partition("(")[0] for edit in found} == {f"a.{kept}"}
 
 
+@pytest.mark.deep
 def test_few_mutants_may_pass():
     assert share_that_may_pass(find_catalogue()) <= MOST_SURVIVE
 

@@ -175,6 +175,7 @@ def test_each_test_has_a_process_of_its_own_where_it_costs_little(run, marked):
             os.kill(pid, 0)
 
 
+@pytest.mark.deep
 def test_nobody_waits_for_good_for_a_process_that_says_nothing(run, monkeypatch):
     monkeypatch.setattr(own_process, "_can_fork", lambda config: False)
     for patience in ("TO_START", "TO_SET_UP"):

@@ -364,6 +364,7 @@ def test_a_test_of_no_kata_cannot_ask_for_one(run, workbook):
     assert "is not the test of a kata in katas.toml" in run()
 
 
+@pytest.mark.deep(2)
 @pytest.mark.parametrize("options", [[], ["-p", "debubble.exercises.plugin"]])
 def test_a_checkout_needs_no_installation(workbook, options):
     text = in_a_process(workbook, "katas", "-q", *options, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
@@ -415,6 +416,7 @@ def test_an_exercise_that_passes_untouched_is_not_counted_and_this_is_said(run, 
     assert "0 of 1 solved." in text and "Solved: " not in text
 
 
+@pytest.mark.deep
 def test_a_timeline_is_drawn_in_ascii_where_nothing_else_can_be_printed(workbook):
     workbook.write(
         "katas/tiny/test_add_up.py",

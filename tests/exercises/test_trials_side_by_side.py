@@ -75,6 +75,7 @@ def test_a_test_that_hangs_is_named(two_systems, monkeypatch):
     assert any("solutions/small/add_up.py" in line for line in trace)
 
 
+@pytest.mark.deep
 def test_ctrl_c_ends_what_still_runs(two_systems, monkeypatch):
     """Ctrl-C ends code that would otherwise run for an hour, for which `check` would wait."""
     monkeypatch.setattr(trials_apart, "LONGEST_TEST", 3600.0)

@@ -111,6 +111,7 @@ def test_a_kata_stays_solved_until_it_is_reset(workbook, progress):
     assert not progress.standings()["add_up"].solved
 
 
+@pytest.mark.deep
 def test_of_a_long_progress_the_oldest_attempts_are_thinned(workbook, progress):
     progress.add("prediction", chapter="01", cell="waits", value=48)
     progress.add("attempt", workbook.kata, verdict="passed")

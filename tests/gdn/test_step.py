@@ -126,6 +126,7 @@ UPLOADS = {
 }
 
 
+@pytest.mark.deep(4)
 @pytest.mark.parametrize("kind", UPLOADS)
 def test_every_kind_of_batch_in_all_variants(accelerator, shallow, kind):
     requests, uploads = UPLOADS[kind]

@@ -64,7 +64,7 @@ def test_logits_and_greedy_tokens_are_those_of_transformers(accelerator, tiny, f
     expect_the_same(tiny(family), num_decodes=8)
 
 
-@pytest.mark.deep(6)
+@pytest.mark.deep
 @pytest.mark.parametrize("family", FAMILIES)
 def test_they_still_are_after_64_decode_steps(accelerator, tiny, family):
     expect_the_same(tiny(family), num_decodes=64)

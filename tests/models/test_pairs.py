@@ -52,7 +52,7 @@ def right_answer(checkpoint, prompt, params):
     return answer[0, len(prompt) :].tolist()
 
 
-@pytest.mark.deep(20)
+@pytest.mark.deep(40)
 def test_a_pair_of_features_answers_as_transformers(accelerator, checkpoint_of, case):
     checkpoint = checkpoint_of(case)
     # transformers takes the prompt's end for the beginning of a bad word too.

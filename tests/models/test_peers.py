@@ -46,6 +46,7 @@ def test_all_contenders_begin_their_answers_alike(accelerator, folder):
     assert all(each.tokens_per_s > 0 and each.first_token_ms > 0 for each in served.values())
 
 
+@pytest.mark.deep
 def test_a_contender_that_fails_is_said_and_the_others_are_measured(tmp_path, capsys, folder):
     with pytest.raises(RuntimeError, match=r"config\.json"):
         run_alone("all", tmp_path, LOAD, 100)

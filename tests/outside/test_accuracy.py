@@ -19,6 +19,7 @@ def reported():
     return found
 
 
+@pytest.mark.deep
 def test_the_median_error_of_the_reporting_set_is_small(reported):
     assert accuracy.median(reported) < 0.08, [(r.program, r.error) for r in reported]
 

@@ -279,7 +279,7 @@ def proved(tmp_path_factory):
     return of
 
 
-@pytest.mark.deep(60)
+@pytest.mark.deep(120)
 @pytest.mark.parametrize("family, name", FIELDS)
 def test_a_field_is_served_or_refused_or_changes_nothing(
     accelerator, tmp_path, proved, family, name

@@ -36,6 +36,7 @@ def printed(command: str) -> str:
     return "\n".join(line.rstrip() for line in table.splitlines()) + "\n"
 
 
+@pytest.mark.deep(3)
 @pytest.mark.sim
 @pytest.mark.parametrize(("page", "number"), PAGES)
 def test_a_page_shows_what_its_commands_print(page, number):

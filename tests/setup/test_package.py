@@ -150,6 +150,7 @@ def test_sim_counts_as_in_the_checkout_and_without_the_lab_a_sentence_names_it(i
     assert shown[-1] == "set()"
 
 
+@pytest.mark.deep
 def test_a_script_is_watched_beside_a_folder_of_our_name(installed, tmp_path):
     (tmp_path / "debubble").mkdir()
     (tmp_path / "debubble" / "__init__.py").write_text("raise ImportError('not this one')")

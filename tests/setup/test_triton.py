@@ -118,7 +118,7 @@ def test_kernels_that_were_made_before_debubble_was_imported_run_on_sim(tmp_path
     ], run.stderr
 
 
-@pytest.mark.deep(12)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(12))
 def test_the_engine_answers_whatever_was_imported_first(seed):
     pytest.importorskip("transformers")
@@ -222,6 +222,7 @@ def test_without_triton_the_first_launch_says_what_it_needs(no_triton):
     assert sentence.startswith("the launch of kernel with a grid needs Triton, which is not inst")
 
 
+@pytest.mark.deep
 def test_without_triton_the_first_chapter_runs(no_triton):
     pytest.importorskip("IPython")
     run = python("-c", FIRST_CHAPTER, **no_triton)
@@ -235,6 +236,7 @@ def test_without_triton_the_katas_pass(no_triton):
     assert katas.returncode == 0, katas.stdout[-2000:]
 
 
+@pytest.mark.deep(2)
 @pytest.mark.parametrize(
     ("there", "needs_triton"),
     [

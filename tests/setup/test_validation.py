@@ -252,6 +252,7 @@ def test_several_gpus_are_there_for_the_ranks_alone(tmp_path):
     assert ranks.name == "ranks"
 
 
+@pytest.mark.deep
 def test_figures_that_tests_record_are_in_the_result(tmp_path):
     (tmp_path / "test_one.py").write_text(
         "def test_good(record_property): record_property('microseconds', 3.5)\n"

@@ -181,6 +181,7 @@ FAKES = {
 }
 
 
+@pytest.mark.deep(4)
 @pytest.mark.parametrize(
     ("kind", "in_working_directory"),
     [("old", False), ("file", True), ("folder", False), ("broken", True)],

@@ -77,6 +77,7 @@ def test_by_default_own_python_costs_nothing(accelerator, clock):
     assert own(timeline) == [] and timeline.length < 1000
 
 
+@pytest.mark.deep
 def test_the_command_measures_it_when_asked(tmp_path):
     script, saved = tmp_path / "script.py", tmp_path / "timeline.json"
     script.write_text(

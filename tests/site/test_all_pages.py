@@ -1,5 +1,5 @@
 """Each page of the whole site in Chromium, at three widths, light and dark, and its size. A run
-that isn't deep visits one real chapter; test_site and test_book visit the other kinds of pages."""
+that isn't deep measures the size of one chapter; test_book visits the other kinds of pages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_chapter_is_not_large(chapter):
     assert sent(chapter, chapter.parent) <= MOST_BYTES
 
 
-@pytest.mark.deep(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_nothing_is_wrong_in_a_chapter(browser, chapter, scheme):
     assert defects(browser, chapter, scheme) == []

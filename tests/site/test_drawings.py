@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.deep import all_run
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = 150
+SETTINGS = {"deep": 150, "sample": 25}
 """The number of settings of all sliders that are drawn at random for each drawing."""
 LENGTHS = [0, 1, 15, 16, 17, 63, 64, 65, *range(0, 201, 10)]
 
@@ -68,10 +70,11 @@ DRAWN = """([name, settings]) => {
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_the_browser_draws_what_python_draws(draw, name):
+def test_the_browser_draws_what_python_draws(draw, name, pytestconfig):
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    for settings in drawn_by(random.Random(seed), name):
+    number = SETTINGS["deep" if all_run(pytestconfig) else "sample"]
+    for settings in drawn_by(random.Random(seed), name, number):
         picture = DRAWINGS[name][0](**settings)
         sheet, page = picture.sheet, draw(name, settings)
         assert page["words"] == picture.text, settings
@@ -81,11 +84,11 @@ def test_the_browser_draws_what_python_draws(draw, name):
         assert page["elements"] > len(sheet.marks), settings
 
 
-def drawn_by(draw: random.Random, name: str) -> list[dict[str, int]]:
+def drawn_by(draw: random.Random, name: str, number: int) -> list[dict[str, int]]:
     sliders = DRAWINGS[name][1]
     return [
         {slider: draw.choice(list(values)) for slider, values in sliders.items()}
-        for _ in range(SETTINGS)
+        for _ in range(number)
     ]
 
 

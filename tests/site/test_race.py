@@ -301,6 +301,7 @@ def test_reduced_motion_stands_still(browser, site):
     page.context.close()
 
 
+@pytest.mark.deep
 def test_hostile_addresses_get_a_sentence_and_freeze_nothing(page):
     seed = random.randrange(2**32)
     print(f"seed {seed}")

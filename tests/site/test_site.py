@@ -340,7 +340,7 @@ def test_a_web_server_gives_the_same(served):
     assert "20 kernels" in figure.locator(".counts").inner_text()
 
 
-@pytest.mark.deep(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 400), ("dark", 900)])
 def test_nothing_keeps_people_out(browser, site, scheme, width):
     from tests.browser.axe import violations

@@ -119,6 +119,7 @@ def test_a_job_submitted_at_once_does_not_keep_an_unwanted_one_alive(worker):
     assert wanted.result(60) != os.getpid()
 
 
+@pytest.mark.deep
 def test_a_forked_process_makes_a_worker_of_its_own():
     mine = shared_worker()
     if (child := os.fork()) == 0:

@@ -142,6 +142,7 @@ def test_texts_of_a_chapter_are_shown_as_text(tmp_path):
     assert page.count("&lt;script&gt;") >= 6
 
 
+@pytest.mark.deep(2)
 @pytest.mark.browser
 @pytest.mark.parametrize(
     "theme, number, width, height", [("light", "03", 1366, 768), ("dark", "04", 1920, 1080)]

@@ -1,4 +1,4 @@
-"""Runs a handful of operators of PyTorch's database in `make test`, and all in `make test-deep`."""
+"""Runs the operators of PyTorch's database, in `make test-deep` alone: importing them is slow."""
 
 import json
 import subprocess
@@ -25,6 +25,7 @@ def findings(path: Path, *options: str) -> list[Finding]:
     return [Finding(*json.loads(line)) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.deep
 def test_each_type_of_cuda_is_right_and_no_other_is_taken(accelerator, tmp_path):
     found = findings(tmp_path / "found", *HANDFUL, "--samples", "2")
     assert {finding.kind for finding in found} == {*CHECKS}
