@@ -64,12 +64,6 @@ def host_of_a_kernel() -> float:
     return step["host_us"] / step["counts"]["kernels"]
 
 
-def host_of_a_gdn_kernel() -> float:
-    """Returns the microseconds of the host for each kernel of chapter 03's small step."""
-    step = figures("gdn")["presets"]["small"]["steps"]["prefill"]["after"]
-    return step["host_us"] / step["counts"]["kernels"]
-
-
 def recompute_ms() -> float:
     """Returns the milliseconds of the matrix products of chapter 05's prefix, on its GPU."""
     tokens = config("offload_serving", "llama_3_70b_rank", "prefix_tokens")
@@ -101,8 +95,6 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("02", "8192"): lambda: config("sync_free", "serving", "hidden_size"),
     ("02", "128,256"): lambda: config("sync_free", "serving", "vocab_size"),
     ("02", "256"): lambda: config("sync_free", "serving", "num_requests"),
-    ("03", "27"): lambda: calibration()["triton_launch_us"],
-    ("03", "65"): host_of_a_gdn_kernel,
     ("04", "11.5"): operator_us,
     ("04", "575"): lambda: 50 * operator_us(),
     ("04", "280"): python_of_a_layer,
@@ -129,6 +121,7 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
 """The value of each (chapter, number) that no cell shows, computed from stored figures."""
 REASONS = {
     ("03", "63"): "a length beside the size of a chunk, that a test tries",
+    ("03", "65"): "a length beside the size of a chunk, that a test tries",
     ("04", "8.45"): "GiB, as upstream's pull request says",
     ("04", "1.2"): "seconds, as upstream measured on a B200",
     ("04", "0.811"): "seconds, as upstream measured on a B200",
