@@ -35,8 +35,13 @@ SLOW = {
     for name, launch in launches.items()
     if on(launch, FULLY_COMPILED).get("slow_to_compile")
 }
+FIRST = {
+    (kernel, min(launches, key=lambda name: (kernel, name) in SLOW))
+    for kernel, launches in LAUNCHES.items()
+}
+"""The first launch of each kernel that isn't slow to compile."""
 EACH_LAUNCH = [
-    pytest.param(kernel, name, marks=[pytest.mark.deep] if (kernel, name) in SLOW else [])
+    pytest.param(kernel, name, marks=[] if (kernel, name) in FIRST else [pytest.mark.deep])
     for kernel, launches in LAUNCHES.items()
     for name in launches
 ]
@@ -46,10 +51,10 @@ ARCHITECTURES = [
     number if number == FULLY_COMPILED else pytest.param(number, marks=pytest.mark.deep)
     for number in SHARED_MEMORY
 ]
-"""The architectures to compile for. `make test` lowers all launches for FULLY_COMPILED only, but
-none in SLOW, and makes machine code of one launch of each kernel, as for each architecture in deep
-runs. Of two kernels it does so for one with little shared memory too. A deep run makes machine code
-of every launch for FULLY_COMPILED."""
+"""The architectures to compile for. `make test` lowers one launch of each kernel, FIRST, for
+FULLY_COMPILED only, and makes machine code of it. Of two kernels it does so for one with little
+shared memory too. A deep run lowers every launch for every architecture, and makes machine code of
+every launch for FULLY_COMPILED."""
 TOO_WIDE = "bf16, head 256, as on an A100"
 
 
@@ -130,8 +135,9 @@ def compiled(request, tmp_path_factory) -> dict:
     }
     folder = tmp_path_factory.mktemp("kernels")
     asked, answered = folder / "jobs.json", folder / "results.jsonl"
-    here = {(call.params.get("kernel"), call.params.get("launch")) for call in run}
-    asked.write_text(json.dumps(jobs(wanted, SLOW - here, all_run(request.config))))
+    here = {(call.params.get("kernel", COPY), call.params.get("launch")) for call in run}
+    every = {(kernel, name) for kernel, launches in LAUNCHES.items() for name in launches}
+    asked.write_text(json.dumps(jobs(wanted, every - FIRST - here, all_run(request.config))))
     run_compiling("-m", "tests.kernels.compiling", str(asked), str(answered))
     records = map(json.loads, answered.read_text().splitlines())
     return {tuple(launch): facts for *launch, facts in records}
