@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch.nn.attention.flex_attention import BlockMask
 
+from solutions.common.decoder.attend import Pages
+
+from .mask import Mask
 from .steps.batch import CommonAttentionMetadata
 from .steps.limits import Limits
 
@@ -150,6 +153,15 @@ class FlexAttentionMetadata:
     max_seq_len: int
     """Number of tokens of a request whose pages are listed; pages after these are not."""
     buffers: PersistentBuffers
+    mask: Mask
+
+    @property
+    def pages(self) -> Pages:
+        """The step's requests and their pages, in the rows of the buffers."""
+        buffers = self.buffers
+        return Pages(
+            buffers.doc_ids, buffers.query_start_loc, buffers.seq_lens, buffers.block_table
+        )
 
     @property
     def doc_ids(self) -> torch.Tensor:

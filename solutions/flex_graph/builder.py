@@ -49,6 +49,7 @@ class FlexAttentionMetadataBuilder:
             num_tokens=num_tokens,
             max_seq_len=common.max_seq_len,
             buffers=buffers,
+            mask=self.mask,
         )
 
     def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:

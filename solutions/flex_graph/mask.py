@@ -42,6 +42,11 @@ class Mask:
                 "so use 1 or more, or None for no window"
             )
 
+    @property
+    def is_plain(self) -> bool:
+        """True for a causal mask with nothing but a window."""
+        return self.causal and self.logical_mask_mod is None
+
 
 CAUSAL = Mask()
 BIDIRECTIONAL = Mask(causal=False)

@@ -2,9 +2,18 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from solutions.common.decoder import few_rows
-from solutions.common.decoder.few_rows import COLUMNS, MOST_ROWS, ROWS, few_rows_linear, linear
+from solutions.common.decoder.few_rows import (
+    COLUMNS,
+    MOST_ROWS,
+    ROWS,
+    few_rows_linear,
+    gated_linear,
+    linear,
+    tile_of,
+)
 from tests.common import claims
 
 TOLERANCE = {torch.bfloat16: 8e-3, torch.float16: 1e-3}
@@ -44,16 +53,65 @@ def test_one_launch_and_nobody_waits(accelerator):
     assert claims.expect_no_wait(accelerator, call, 0)["kernels"] == 1
 
 
+@pytest.mark.parametrize("tile", [few_rows.SMALLEST, few_rows.LARGER, few_rows.MANY_ROWS], ids=str)
+@pytest.mark.parametrize("gates", [False, True])
+def test_each_tile_and_its_gates(accelerator, monkeypatch, tile, gates):
+    inputs, weight = random_factors(accelerator, 5, 128, 512)
+    monkeypatch.setattr(few_rows, "tile_of", lambda weight: tile)
+    right = inputs.cpu().double() @ weight.cpu().double().T / 16
+    if gates:
+        right = F.silu(right[:, :64]) * right[:, 64:]
+    found = few_rows_linear(inputs / 16, weight, gates=gates)
+    assert found.is_contiguous()
+    assert found.shape == right.shape
+    assert (found.cpu() - right).abs().max() <= TOLERANCE[found.dtype] * right.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "tile"),
+    [
+        (28_672, 4096, few_rows.MANY_ROWS),
+        (4096, 14_336, few_rows.LARGER),
+        (4128, 384, few_rows.SMALLEST),
+        (16_416, 1024, few_rows.SMALLEST),
+    ],
+)
+def test_a_tile_divides_its_weight(rows, columns, tile):
+    assert tile_of(torch.empty(rows, columns, device="meta")) is tile
+
+
+@pytest.mark.parametrize("gates", [False, True])
+def test_sim_computes_a_large_weight_as_the_kernel_would(accelerator, monkeypatch, gates):
+    inputs, weight = random_factors(accelerator, 3, 2 * ROWS, 2 * COLUMNS)
+    call = lambda: few_rows_linear(inputs / 16, weight, gates=gates)
+    right = call().cpu()
+    monkeypatch.setattr(few_rows, "LARGE", 0)
+    monkeypatch.setattr(few_rows, "FEWEST", 0)
+    assert (call().cpu() - right).abs().max() <= 2 * TOLERANCE[right.dtype] * right.abs().max()
+    gated = lambda: (gated_linear if gates else linear)(inputs, weight)
+    assert claims.counts_of(accelerator, gated)["kernels"] == 1
+
+
+def test_gates_of_many_tokens_are_a_launch_of_their_own(accelerator):
+    inputs, weight = random_factors(accelerator, MOST_ROWS + 1, 2 * ROWS, COLUMNS)
+    gate, up = (inputs.cpu().double() @ weight.cpu().double().T / 16).chunk(2, 1)
+    right = F.silu(gate) * up
+    found = gated_linear(inputs / 16, weight)
+    assert (found.cpu() - right).abs().max() <= 2 * TOLERANCE[found.dtype] * right.abs().max()
+    assert claims.counts_of(accelerator, lambda: gated_linear(inputs, weight))["kernels"] == 2
+
+
 def test_small_weights_and_many_tokens_are_left_to_pytorch(accelerator, monkeypatch):
     called = []
     monkeypatch.setattr(few_rows, "few_rows_linear", lambda *factors: called.append(factors))
-    for num_tokens, rows, dtype in (
-        (3, ROWS, torch.bfloat16),
-        (MOST_ROWS + 1, 32_768, torch.bfloat16),
-        (3, 32_768, torch.float32),
-        (3, 32_769, torch.bfloat16),
+    for num_tokens, rows, columns, dtype in (
+        (3, ROWS, COLUMNS, torch.bfloat16),
+        (MOST_ROWS + 1, 32_768, COLUMNS, torch.bfloat16),
+        (3, 32_768, COLUMNS, torch.float32),
+        (3, 32_769, COLUMNS, torch.bfloat16),
+        (3, few_rows.FEWEST - ROWS, 16 * COLUMNS, torch.bfloat16),
     ):
-        inputs, weight = random_factors(accelerator, num_tokens, rows, COLUMNS, dtype)
+        inputs, weight = random_factors(accelerator, num_tokens, rows, columns, dtype)
         assert linear(inputs, weight).shape == (num_tokens, rows)
     assert called == []
 

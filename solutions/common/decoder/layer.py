@@ -8,9 +8,8 @@ import torch
 
 from .add_rms_norm import add_rms_norm
 from .attention import CachedAttention
-from .few_rows import linear
+from .few_rows import gated_linear, linear
 from .shape import DecoderConfig
-from .silu_and_mul import silu_and_mul
 from .weights import norm_weight, projection
 
 Attention = TypeVar("Attention", bound=CachedAttention)
@@ -61,5 +60,5 @@ class Mlp:
 
     def forward(self, hidden: Hidden) -> Hidden:
         normed = add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
-        gated = silu_and_mul(linear(normed, self.gate_up_proj))
+        gated = gated_linear(normed, self.gate_up_proj)
         return Hidden(hidden.residual, linear(gated, self.down_proj))

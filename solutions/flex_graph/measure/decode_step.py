@@ -60,7 +60,8 @@ class FlexWorkload(FlexConfig):
         """Returns a workload of 8 requests of 512 to 960 tokens for Llama-3-8B's shape, and a cache
         with room for many more. All its steps are decode steps, in which no two tokens share a
         page."""
-        cached, config = tuple(range(512, 1024, 64)), asdict(FlexConfig.llama_3_8b())
+        cached = tuple(range(512, 1024, 64))
+        config = asdict(FlexConfig.llama_3_8b()) | {"has_kernel_for_few": True}
         return cls(**config, cached=cached, num_gpu_blocks=4096, q_block=ALONE)
 
     def limits(self) -> Limits:

@@ -17,6 +17,9 @@ class FlexConfig(DecoderConfig):
     windows: tuple[int | None, ...] = (None,)
     """Window sizes in tokens: layer i sees windows[i % len(windows)] tokens, its own included; None
     is all tokens."""
+    has_kernel_for_few: bool = False
+    """True to compute the attention of steps of few tokens, such as decodes, in a kernel of our own
+    (`attend`) that takes one launch. False leaves all steps to FlexAttention."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

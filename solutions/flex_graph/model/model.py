@@ -28,7 +28,10 @@ class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
 
         def make_layer(index: int) -> DecoderLayer[FlexAttention]:
             blocks = (limits.num_gpu_blocks, limits.block_size)
-            return DecoderLayer(config, FlexAttention.of(config, *blocks, cos_sin), device)
+            attention = FlexAttention.of(config, *blocks, cos_sin)
+            if config.has_kernel_for_few:
+                attention.use_kernel_for_few_tokens()
+            return DecoderLayer(config, attention, device)
 
         super().__init__(config, config.vocab_size, make_layer, device)
         self.mask_of = {

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from solutions.common.decoder import add_rms_norm, few_rows, rotate_and_cache, silu_and_mul
+from solutions.common.decoder import add_rms_norm, attend, few_rows, rotate_and_cache, silu_and_mul
 from solutions.flex_graph.measure import step_limits
 from solutions.flex_graph.tables import device_build
 
@@ -66,6 +66,39 @@ def rotations(dtype: str, num_heads: int, num_kv_heads: int, size: int, norms: s
     )
 
 
+def attention_of_few(
+    dtype: str, num_heads: int, num_kv_heads: int, size: int, window: int = 0, norms: str = ""
+) -> dict:
+    """Describes a launch of the kernel that computes the attention of few tokens."""
+    tensors = pointers(dtype, "output qkv key_cache value_cache")
+    tensors |= pointers("i32", "query_start_loc seq_lens block_table arrived")
+    tensors |= pointers("fp32", "cos_sin partial logs")
+    tensors |= pointers(norms or "fp32", "query_norm key_norm")
+    group = num_heads // num_kv_heads
+    ones = 1 << (group - 1).bit_length()
+    return launch(
+        tensors
+        | pointers("i32", "slots doc_ids")
+        | dict.fromkeys(("eps", "scale"), "fp32")
+        | dict.fromkeys(("qkv_stride", "num_pages"), "i32"),
+        [*tensors, "qkv_stride"],
+        num_warps=attend.WARPS,
+        num_stages=attend.STAGES,
+        KV_HEADS=num_kv_heads,
+        GROUP=group,
+        SIZE=size,
+        PAGE=16,
+        WINDOW=window,
+        HAS_NORMS=bool(norms),
+        ONES=ones,
+        HEADS=max(16, ones),
+        NEW=attend.MOST_TOKENS,
+        KEYS=attend.KEYS,
+        SPLITS=attend.SPLITS,
+        UPCAST=False,
+    ) | {"tensor_cores": dtype != "fp32"}
+
+
 def residual_norms(dtype: str, size: int, *, has_update: bool = True) -> dict:
     """Describes a launch of the kernel that adds the update to the residual and normalises the
     sum."""
@@ -82,17 +115,20 @@ def residual_norms(dtype: str, size: int, *, has_update: bool = True) -> dict:
     )
 
 
-def products_of_few_rows(dtype: str) -> dict:
+def products_of_few_rows(
+    dtype: str, tile: few_rows.WeightTile = few_rows.SMALLEST, gates: bool = False
+) -> dict:
     """Describes a launch of the kernel that multiplies few tokens by a large weight."""
     tensors = pointers(dtype, "output inputs weight")
     return launch(
         tensors | dict.fromkeys(("num_tokens", "rows", "columns"), "i32"),
         [*tensors, "rows", "columns"],
-        num_warps=few_rows.WARPS,
-        num_stages=few_rows.STAGES,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
         TOKENS=few_rows.MOST_ROWS,
-        ROWS=few_rows.ROWS,
-        COLUMNS=few_rows.COLUMNS,
+        ROWS=tile.rows,
+        COLUMNS=tile.columns,
+        GATES=gates,
         UPCAST=False,
     ) | {"tensor_cores": True}
 
@@ -148,6 +184,13 @@ LAUNCHES = {
         "bf16, norms": rotations("bf16", 16, 8, 128, "bf16"),
         "bf16, norms in fp32": rotations("bf16", 4, 1, 256, "fp32"),
     },
+    "solutions.common.decoder.attend:attend_kernel": {
+        "bf16, 4 heads of 128": attention_of_few("bf16", 32, 8, 128),
+        "fp16, 7 heads of 64, a window": attention_of_few("fp16", 14, 2, 64, 1024),
+        "bf16, norms": attention_of_few("bf16", 16, 8, 128, 0, "bf16"),
+        "bf16, 16 heads of 256": attention_of_few("bf16", 16, 1, 256, 512, "fp32"),
+        "fp32, 1 head of 64": attention_of_few("fp32", 12, 12, 64),
+    },
     "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": {
         "bf16, 4096": residual_norms("bf16", 4096),
         "bf16, 4096, without an update": residual_norms("bf16", 4096, has_update=False),
@@ -163,6 +206,9 @@ LAUNCHES = {
     "solutions.common.decoder.few_rows:few_rows_kernel": {
         "bf16": products_of_few_rows("bf16"),
         "fp16": products_of_few_rows("fp16"),
+        "bf16, large": products_of_few_rows("bf16", few_rows.LARGER),
+        "bf16, many rows, gates": products_of_few_rows("bf16", few_rows.MANY_ROWS, True),
+        "bf16, gates": products_of_few_rows("bf16", gates=True),
     },
     "solutions.flex_graph.measure.step_limits:read_once_kernel": {"as it is": reading()},
 }
@@ -179,6 +225,7 @@ VARIES = {
         "num_rows",
         "positions slots",
     ),
+    "solutions.common.decoder.attend:attend_kernel": ("", "slots doc_ids"),
     "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": ("num_rows", ""),
     "solutions.common.decoder.silu_and_mul:silu_and_mul_kernel": ("num_rows", ""),
     "solutions.common.decoder.few_rows:few_rows_kernel": ("num_tokens", ""),

@@ -51,6 +51,7 @@ def shape_of(config: Fields) -> dict[str, int | float]:
         "head_size": size,
         "vocab_size": config.count("vocab_size"),
         "norm_eps": config.number("rms_norm_eps", 1e-6),
+        "has_kernel_for_few": True,
     }
 
 
