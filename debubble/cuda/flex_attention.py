@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -28,6 +29,10 @@ their results."""
 STAGES = 3
 """The number of key blocks that a program of a short query loads ahead: while it computes with one
 block, the next block numbers are looked up, and their keys arrive."""
+
+
+TRITON_FOLDER = "TRITON_CACHE_DIR"
+"""The variable that names the folder in which Triton keeps compiled kernels."""
 
 
 class _Prepared(NamedTuple):
@@ -165,16 +170,31 @@ def _with_code_of_its_own(function: Callable[..., torch.Tensor]) -> types.Functi
 @contextmanager
 def _compiling() -> Iterator[None]:
     """Sets PyTorch up to compile in the block: for sizes in general, even if two are equal by
-    chance, and for the scale as a constant. Lets the host wait. Restores the argument checks of
-    distributions, which PyTorch switches off in the whole process when it first compiles."""
+    chance, and for the scale as a constant. Lets the host wait. Restores what PyTorch changes in
+    the whole process when it compiles: the argument checks of distributions, and Triton's folder.
+    PyTorch sets the folder if it prepares a kernel in this process, as a program's second start
+    does, and not if a worker process compiles it, as in the first: kernels that are compiled later
+    would lie in one folder and be looked for in the other."""
     validate = validate_args.value
     shapes = compiler().shapes.patch(use_duck_shape=False)
     constants = compiler().config.patch(specialize_float=True)
     try:
-        with allow_host_sync(), shapes, constants:
+        with allow_host_sync(), shapes, constants, _triton_folder_kept():
             yield
     finally:
         torch.distributions.Distribution.set_default_validate_args(validate)
+
+
+@contextmanager
+def _triton_folder_kept() -> Iterator[None]:
+    before = os.environ.get(TRITON_FOLDER)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(TRITON_FOLDER, None)
+        else:
+            os.environ[TRITON_FOLDER] = before
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 alone."""
 
 import gc
+import os
 import subprocess
 import sys
 import weakref
@@ -165,6 +166,27 @@ def test_distributions_go_on_to_check_their_arguments(first_in_a_process):
     """Distributions still check their arguments after the first compilation of a process. PyTorch's
     compiler would switch these checks off for the whole process."""
     assert "ValueError: Expected parameter probs" in first_in_a_process
+
+
+@pytest.mark.parametrize("before", [None, "/mine"])
+def test_triton_keeps_its_folder_of_compiled_kernels(monkeypatch, batch, before):
+    """A compilation leaves the folder in which Triton looks for compiled kernels as it was. PyTorch
+    sets another folder, but not always, so a later start would look in the wrong one."""
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    if before is not None:
+        monkeypatch.setenv("TRITON_CACHE_DIR", before)
+    seen = []
+
+    def sets_another(graph, inputs):
+        seen.append(os.environ.get("TRITON_CACHE_DIR"))
+        os.environ["TRITON_CACHE_DIR"] = "/another"
+        return graph.forward
+
+    compiler = Compiler()
+    compiler.flex_attention = CudaFlexAttention(lambda: False, sets_another, "cpu")
+    expect_close(compiler.attend(batch), batch.expected())
+    assert seen == [before]
+    assert os.environ.get("TRITON_CACHE_DIR") == before
 
 
 def test_layers_of_a_step_are_looked_at_once(compiler, batch, monkeypatch):
