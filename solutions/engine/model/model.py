@@ -140,6 +140,9 @@ def _cos_sins(config: EngineConfig, device: torch.device) -> list[torch.Tensor]:
     """Returns the rotary tables of the layers: layer i uses the table at i modulo the list's
     length. Layers with the same rope share one table."""
     model, length = config.model, config.limits.max_model_len
+    if device.type == "meta":
+        # PyTorch decomposes `pow` and `cos` there, and imports its whole compiler to do so.
+        return [torch.empty(length, model.head_size, device=device)]
     if not model.architecture.ropes:
         return [cos_sin_table(length, model.head_size, model.rope_theta, device)]
     tables: dict[Rope, torch.Tensor] = {}
