@@ -7,7 +7,8 @@ import pytest
 
 from solutions.models.checkpoints.folder import CheckpointFolder
 from solutions.models.checkpoints.random_folder import SHAPES, tensors_of, write_folder
-from solutions.models.measure.contenders import Load, measure
+from solutions.models.measure import peers
+from solutions.models.measure.contenders import Load, Served, measure
 from solutions.models.measure.peers import main, run_alone
 
 LOAD = Load(batch=2, prompt_tokens=20, new_tokens=3, runs=1)
@@ -42,8 +43,27 @@ def test_all_contenders_begin_their_answers_alike(accelerator, folder):
     }
     first = served["all"]
     assert all(each.first_tokens == first.first_tokens for each in served.values())
-    assert first.load_s <= first.ready_s
+    assert first.load_s <= first.ready_s and first.first_answer_s > 0
     assert all(each.tokens_per_s > 0 and each.first_token_ms > 0 for each in served.values())
+
+
+def test_each_contender_starts_as_often_as_it_is_told(monkeypatch, capsys, folder):
+    """The figures are those of the last start, or none if a later start fails."""
+    starts = []
+
+    def run_alone(name, *arguments):
+        starts.append(name)
+        if name == "none" and len(starts) == 5:
+            raise RuntimeError("failed: the second start of none")
+        return Served(len(starts), 2.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0, [1], "a test")
+
+    monkeypatch.setattr(peers, "run_alone", run_alone)
+    words = [str(folder), "--only", "all", "--only", "none", "--starts", "3"]
+    assert main([*words, "--output", str(folder.parent)]) == 1
+    assert starts == ["all"] * 3 + ["none"] * 2
+    record = json.loads((folder.parent / "peers_tiny.json").read_text())
+    assert {name: each["load_s"] for name, each in record["contenders"].items()} == {"all": 3}
+    assert record["failed"] == {"none": "failed: the second start of none"}
 
 
 @pytest.mark.deep

@@ -45,6 +45,8 @@ class Served:
     """Seconds until all weights are on the device."""
     ready_s: float
     """Seconds until the contender can serve, graphs included."""
+    first_answer_s: float
+    """Seconds from `ready_s` until the first batch is answered, with all that this compiles."""
     load_gb_per_s: float
     peak_host_gb: float
     """Gigabytes of host memory that loading takes at its peak, beyond what the process had
@@ -188,7 +190,7 @@ def measure(name: str, folder: Path, load: Load, accelerator: Accelerator) -> Se
     accelerator.synchronize()
     ready, peak = time.perf_counter() - started, _peak_host_bytes() - before
     seconds = contender.loaded_at - started
-    firsts, totals = [], []
+    firsts, totals, first_answer = [], [], 0.0
     first_tokens: list[int] = []
     for run in range(load.runs + 1):
         random = np.random.default_rng(run)
@@ -196,7 +198,9 @@ def measure(name: str, folder: Path, load: Load, accelerator: Accelerator) -> Se
         started = time.perf_counter()
         first, tokens = contender.answer(prompts, load.new_tokens)
         accelerator.synchronize()
-        if run:
+        if not run:
+            first_answer = time.perf_counter() - started
+        else:
             firsts.append(first)
             totals.append(time.perf_counter() - started)
             first_tokens = first_tokens or tokens
@@ -204,6 +208,7 @@ def measure(name: str, folder: Path, load: Load, accelerator: Accelerator) -> Se
     return Served(
         load_s=seconds,
         ready_s=ready,
+        first_answer_s=first_answer,
         load_gb_per_s=nbytes / seconds / 1e9,
         peak_host_gb=peak / 1e9,
         first_token_ms=first * 1e3,

@@ -27,6 +27,8 @@ SECONDS = 150
 """The time limit of one contender, unless `--seconds` is given."""
 READ = 16 << 20
 COLUMNS = {
+    "ready s": lambda served: f"{served.ready_s:.1f}",
+    "first answer s": lambda served: f"{served.first_answer_s:.1f}",
     "load GB/s": lambda served: f"{served.load_gb_per_s:.2f}",
     "host GB": lambda served: f"{served.peak_host_gb:.2f}",
     "first ms": lambda served: f"{served.first_token_ms:.0f}",
@@ -55,8 +57,10 @@ def _compare(folder: Path, options: argparse.Namespace, console: Console) -> int
     for name in options.only or CONTENDERS:
         read_once({tensor.path for tensor in checkpoint.tensors.values()})
         try:
-            found[name] = run_alone(name, folder, load, options.seconds)
+            for _ in range(options.starts):
+                found[name] = run_alone(name, folder, load, options.seconds)
         except RuntimeError as error:
+            found.pop(name, None)
             failed[name] = str(error)
         console.print(f"{name}: {failed.get(name, 'measured')}", markup=False, soft_wrap=True)
     largest = checkpoint.largest_file / 1e9
@@ -128,6 +132,13 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--scratch", type=Path, help="folder for a shape's checkpoint; default: /tmp"
     )
     parser.add_argument("--seconds", type=float, default=SECONDS, help="limit of one contender")
+    parser.add_argument(
+        "--starts",
+        type=int,
+        default=1,
+        help="how often each contender starts; the last start, which finds the caches of compilers "
+        "that the starts before it have filled, is shown",
+    )
     for name, value in Load()._asdict().items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     return parser.parse_args(arguments)
