@@ -45,11 +45,6 @@ def loop(variant: str, preset: str = "serving") -> float:
     return host_bound(variant, preset)["loop_us"]
 
 
-def in_kernels(variant: str) -> float:
-    """Returns the microseconds in which the GPU computes in chapter 07's large step."""
-    return host_bound(variant)["device_us"] * (1 - host_bound(variant)["idle_share"])
-
-
 def weights_of_a_rank() -> float:
     """Returns the number of weights in the matrix products of chapter 05's model, on its GPU."""
     model = figures("offload_serving")["presets"]["llama_3_70b_rank"]["config"]
@@ -115,7 +110,6 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("06", "14.5"): lambda: served("before"),
     ("06", "32.3"): lambda: served("after"),
     ("07", "7.5"): lambda: loop("before", "small") / loop("after", "small"),
-    ("07", "355"): lambda: in_kernels("before"),
     ("07", "24"): lambda: 100 * (1 - loop("fused") / loop("before")),
 }
 """The value of each (chapter, number) that no cell shows, computed from stored figures."""
