@@ -109,8 +109,11 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("05", "605"): lambda: 4096 * 8192 / LINK(),
     ("06", "14.5"): lambda: served("before"),
     ("06", "32.3"): lambda: served("after"),
-    ("07", "7.5"): lambda: loop("before", "small") / loop("after", "small"),
-    ("07", "24"): lambda: 100 * (1 - loop("fused") / loop("before")),
+    ("07", "8.9"): lambda: loop("before", "small") / loop("after", "small"),
+    ("07", "12.5"): lambda: 100 * (1 - loop("fused") / loop("before")),
+    ("07", "26.5"): lambda: 100 * (1 - loop("after_fused") / loop("after")),
+    ("07", "4,274"): lambda: loop("before") - loop("graph_alone"),
+    ("07", "2,182"): lambda: loop("graph_alone") - loop("after"),
 }
 """The value of each (chapter, number) that no cell shows, computed from stored figures."""
 REASONS = {
