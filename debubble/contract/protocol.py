@@ -201,6 +201,13 @@ class Accelerator(Protocol):
         such as one of 0 bytes.
         """
 
+    def copy_lists(
+        self, sources: int, targets: int, sizes: int, count: int, *, any_order: bool = False
+    ) -> None:
+        """Copies as `copy_batch` does what three lists at these addresses in host memory describe,
+        int64 [count] each, with count > 0. The lists are not checked, and may be changed at
+        once."""
+
     def register_host_memory(self, address: int, nbytes: int) -> None:
         """Page-locks existing host memory, so that it counts as pinned. Raises RuntimeError for
         memory that is already pinned, for 512 GiB or more in one call, or if memory can't be pinned

@@ -67,7 +67,7 @@ class CudaAccelerator:
         self._profiled_before = False
         sleep[(1,)](1000)
         driver = Driver()
-        self._addresses, self._copies = Addresses(driver), ByteCopies(driver)
+        self._addresses, self._copies = Addresses(driver), ByteCopies(driver, self.device.index)
 
     @property
     def description(self) -> str:
@@ -150,6 +150,11 @@ class CudaAccelerator:
         any_order: bool = False,
     ) -> None:
         self._copies.copy_batch(sources, targets, sizes, any_order)
+
+    def copy_lists(
+        self, sources: int, targets: int, sizes: int, count: int, *, any_order: bool = False
+    ) -> None:
+        self._copies.copy_lists(sources, targets, sizes, count, any_order)
 
     def register_host_memory(self, address: int, nbytes: int) -> None:
         self._addresses.register(address, nbytes)

@@ -97,7 +97,8 @@ is_key_in_tls = bind("torch._C:_is_key_in_tls")
 stash_obj_in_tls = bind("torch._C:_stash_obj_in_tls")
 remove_obj_from_tls = bind("torch._C:_remove_obj_from_tls", seen="2.13 to 2.15")
 
-# Profiles, collectives, FlexAttention.
+# Streams, profiles, collectives, FlexAttention.
+is_profiling = place("torch.autograd.profiler:_is_profiler_enabled")
 ExperimentalConfig = bind("torch._C:_profiler._ExperimentalConfig")
 RecordFunctionFast = bind("torch._C:_profiler._RecordFunctionFast")
 distributed = bind("torch._C:_distributed_c10d")
@@ -131,6 +132,13 @@ def compiler() -> Compiler:
         bind("torch.fx.experimental:_config"),
         bind("torch._dynamo.utils:counters"),
     )
+
+
+@cache
+def raw_stream_of() -> Any:
+    """Returns the function from a CUDA device's number to the handle of its current stream, or
+    Missing, as in a PyTorch that is built for the CPU."""
+    return bind("torch._C:_cuda_getCurrentRawStream")
 
 
 @cache

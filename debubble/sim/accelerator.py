@@ -14,7 +14,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from ..clock.action import Action
 from ..clock.cost import CostModel
-from ..contract.addresses import MemoryRange
+from ..contract.addresses import MemoryRange, numbers_at
 from ..contract.packages.triton_mode import check_launch
 from ..contract.protocol import Accelerator, Work, described_by
 from ..contract.recorded import Also, HostTimes, host_times
@@ -140,6 +140,12 @@ class SimAccelerator:
         an order that a GPU could break is reported as a race."""
         with self._device.lock:
             self._copies.copy_batch(sources, targets, sizes, any_order)
+
+    def copy_lists(
+        self, sources: int, targets: int, sizes: int, count: int, *, any_order: bool = False
+    ) -> None:
+        lists = (numbers_at(address, count) for address in (sources, targets, sizes))
+        self.copy_batch(*lists, any_order=any_order)
 
     def register_host_memory(self, address: int, nbytes: int) -> None:
         pinning.register(address, nbytes)

@@ -20,9 +20,9 @@ def _new_descriptor_buffers(capacity: int) -> torch.Tensor:
     """Returns an int64 tensor [3, capacity] for source addresses, target addresses and sizes,
     pinned if the platform can pin.
 
-    The three numbers of a descriptor lie side by side, so that they are one read over the link.
+    Each list is dense, as the driver needs it.
     """
-    return torch.empty((capacity, 3), dtype=torch.int64, pin_memory=current().pin_memory).t()
+    return torch.empty((3, capacity), dtype=torch.int64, pin_memory=current().pin_memory)
 
 
 def copy_blocks(

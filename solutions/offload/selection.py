@@ -142,7 +142,7 @@ class CalibratedSwap:
         descriptors = Descriptors.of(src_addrs, dst_addrs, sizes)
         count = len(descriptors)
         if count:
-            path = self._best(descriptors.num_bytes / count, count)
+            path = self._best(descriptors.extent.total / count, count)
             copy_along(path, (src_addrs, dst_addrs, sizes), descriptors, self.launch)
 
     @cached_property

@@ -23,7 +23,6 @@ from .paths.descriptors import (
     WORD,
     Columns,
     Descriptors,
-    are_side_by_side,
     next_power_of_2,
 )
 from .paths.reach import check_reach
@@ -190,13 +189,13 @@ def copy_by_kernel(
     as many programs busy as the longest. They are then uploaded, even from pinned memory: pass
     pieces of at most `how.bytes_per_chunk` bytes to have them read in place.
     """
-    longest = descriptors.longest
+    _, smallest, longest = descriptors.extent
     if longest == 0:
         return
-    must_be_cut = longest > how.bytes_per_chunk and not descriptors.is_even
+    must_be_cut = longest > how.bytes_per_chunk and smallest < longest
     if must_be_cut:
         longest, descriptors = how.bytes_per_chunk, descriptors.cut(how.bytes_per_chunk)
-    if must_be_cut or not _can_be_read_in_place(columns):
+    if must_be_cut or not _can_be_read_in_place(columns, descriptors):
         columns = uploaded(accelerator, staged(accelerator, descriptors))
     elif how.upload:
         table = table_of(columns)
@@ -206,14 +205,13 @@ def copy_by_kernel(
     _launch(columns, descriptors, -(-longest // how.bytes_per_chunk), how)
 
 
-def _can_be_read_in_place(columns: Columns) -> bool:
+def _can_be_read_in_place(columns: Columns, descriptors: Descriptors) -> bool:
     first, second, third = columns
+    if descriptors.start is not None:  # Only the driver knows what is pinned: it is called once.
+        return first.is_pinned()
     if not first.stride() == second.stride() == third.stride():
         return False
-    # Only the driver knows whether memory is pinned. For rows of a table it is called once.
-    return first.is_pinned() and (
-        are_side_by_side(columns) or (second.is_pinned() and third.is_pinned())
-    )
+    return first.is_pinned() and second.is_pinned() and third.is_pinned()
 
 
 def _launch(columns: Columns, descriptors: Descriptors, chunks_per_job: int, how: Launch) -> None:

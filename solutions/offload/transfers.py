@@ -34,7 +34,7 @@ from .memory.blocks import (
     write_descriptors,
 )
 from .memory.kv_tensors import KVGroup, check_memory, may_overlap
-from .paths.descriptors import DescriptorPool
+from .paths.descriptors import DescriptorPool, first_of
 
 NUM_STREAMS = 4
 """Number of streams that the transfers of a queue use in turn."""
@@ -199,8 +199,9 @@ class TransferQueue(ABC):
         and queues their copies on a stream of the queue, followed by `end_event`. The buffers have
         to stay unchanged until that event has passed, or until `transfer_async` has raised."""
         count = num_descriptors(pieces)
-        write_descriptors(pieces, buffers.numpy()[:, :count], self.gpu_to_cpu)
-        src, dst, sizes = buffers[:, :count].unbind()
+        lists = first_of(buffers, count)
+        write_descriptors(pieces, lists.numpy(), self.gpu_to_cpu)
+        src, dst, sizes = lists.unbind()
         stream, start_event = next(self._streams), self._event()
         compute_stream = self.compute_stream or current().current_stream()
         order_transfer(stream, compute_stream, self._computed, self._last_end())

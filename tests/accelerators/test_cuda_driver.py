@@ -6,8 +6,10 @@ import threading
 import numpy as np
 import pytest
 
+from debubble.contract.addresses import extent_of
 from debubble.cuda.driver.addresses import MEMORY_TYPE, RANGE_SIZE, RANGE_START, Addresses
 from debubble.cuda.driver.batch_copy import BatchCopy
+from debubble.cuda.driver.byte_copies import ByteCopies
 from debubble.cuda.driver.driver import FUNCTIONS, Driver, DriverError
 
 CONTEXT = 77
@@ -146,7 +148,8 @@ def test_half_a_tebibyte_is_refused_before_the_driver_sees_it(library, driver):
 
 
 ATTRIBUTES = np.dtype([("source_order", "i4"), ("hints", "i4", 4), ("flags", "u4")])
-PIECES = (np.array([10, 20]), np.array([30, 40]), np.array([5, 6]))
+LISTS = np.array([[10, 20], [30, 40], [5, 6]])
+PIECES = (*(row.ctypes.data for row in LISTS), 2)
 
 
 def numbers_at(address, count) -> list[int]:
@@ -180,3 +183,21 @@ def test_there_is_a_batch_copy_from_cuda_12_8_on(library, driver, version, there
 def test_a_library_without_the_call_has_no_batch_copy(library):
     del library.cuMemcpyBatchAsync
     assert BatchCopy.available(Driver(library)) is None
+
+
+def test_lists_go_to_the_driver_as_they_are(library, driver):
+    copies = ByteCopies(driver, 0)
+    copies._raw_stream = {0: 99}.__getitem__
+    copies.copy_lists(*PIECES, any_order=True)
+    name, targets, sources, sizes, count, *_, stream = library.calls[-1]
+    assert (name, sources, targets, sizes, count, stream) == ("cuMemcpyBatchAsync", *PIECES, 99)
+    copies._raw_stream = {0: 0}.__getitem__
+    with pytest.raises(RuntimeError, match="default stream: enter a stream first"):
+        copies.copy_lists(*PIECES, any_order=True)
+
+
+@pytest.mark.parametrize("sizes", [[], [8], [8, 8, 8], [0, 0], [8, 0, 24], [-8, -8], [2**62, 1]])
+def test_the_extent_of_sizes_is_what_numpy_says(sizes):
+    array = np.array(sizes, dtype=np.int64)
+    expected = (sum(sizes), min(sizes, default=0), max(sizes, default=0))
+    assert extent_of(array) == extent_of(np.repeat(array, 2)[::2]) == expected

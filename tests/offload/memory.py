@@ -43,9 +43,9 @@ class Swap:
 
     @property
     def pool_descriptors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns the descriptors as a pool's buffer holds them: pinned, as three columns of one
-        table with a row for each piece."""
-        return torch.stack(self.descriptors, dim=1).pin_memory().unbind(1)
+        """Returns the descriptors as a pool's buffer holds them: pinned, as three rows of one
+        table."""
+        return torch.stack(self.descriptors).pin_memory().unbind()
 
     def expect_copied(self) -> None:
         """Waits for the device, and checks all bytes of the target."""

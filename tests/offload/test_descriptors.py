@@ -34,7 +34,7 @@ def test_three_tensors_are_looked_at_where_they_lie():
         [64, 80],
         [8, 16],
     ]
-    assert (len(made), made.num_bytes) == (2, 24)
+    assert (len(made), made.extent.total) == (2, 24)
 
 
 def test_columns_of_a_table_are_fine():
@@ -76,8 +76,8 @@ def test_right_pieces_pass_in_any_order():
 def test_no_pieces_pass():
     none = Descriptors(*[np.empty(0, dtype=np.int64)] * 3)
     none.check_for_kernel()
-    assert (len(none), none.num_bytes, len(none.cut(8))) == (0, 0, 0)
-    assert none.is_even and none.are_multiples(16)
+    assert (len(none), none.extent.total, len(none.cut(8))) == (0, 0, 0)
+    assert none.are_multiples(16)
 
 
 BAD_FOR_ANYBODY = {
@@ -201,7 +201,7 @@ def test_pieces_of_nothing_are_refused(nbytes):
 )
 def test_evenness_and_alignment(pieces, is_even, alignment):
     made = descriptors(*pieces)
-    assert made.is_even == is_even
+    assert (made.extent.smallest == made.extent.largest) == is_even
     assert [made.are_multiples(of) for of in (4, 8, 16)] == [of <= alignment for of in (4, 8, 16)]
 
 

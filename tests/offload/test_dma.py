@@ -167,3 +167,10 @@ def test_bad_descriptors_are_refused_and_nothing_moves(accelerator, message):
     expect_refused(
         accelerator, lambda: copy_batch(*swap.descriptors), message, unchanged=(swap.target,)
     )
+
+
+def test_a_pools_lists_are_not_copied_before_the_driver_reads_them(accelerator, monkeypatch):
+    swap = memory.swap(accelerator, [64] * 20)
+    calls, columns = calls_of(accelerator, monkeypatch, "copy_lists"), swap.pool_descriptors
+    swap.expect_copied_by(copy_batch, *columns)
+    assert [args for args, _ in calls] == [(*(column.data_ptr() for column in columns), 20)]

@@ -68,9 +68,9 @@ def one_wall(monkeypatch):
     monkeypatch.setattr(grid, "WALLS", 1)
 
 
-def measured(memory, clock, *names, rounds=3, advance=lambda: None, dense=()):
+def measured(memory, clock, *names, rounds=3, advance=lambda: None):
     paths = {name: Path(name, clock.copied) for name in names}
-    return measure_cells(memory, clock, paths, SIZES, COUNTS, rounds, advance, dense), paths
+    return measure_cells(memory, clock, paths, SIZES, COUNTS, rounds, advance), paths
 
 
 def test_each_cell_has_the_times_of_its_own_copies(memory):
@@ -143,12 +143,10 @@ def test_advance_is_called_once_a_cell(memory):
     assert len(done) == len(SIZES) * len(COUNTS)
 
 
-def test_a_path_reads_descriptors_as_a_pool_has_them_or_dense_if_it_is_to(memory):
-    _, paths = measured(memory, Clock(), "a", "b", dense={"b"})
-    for name, stride in (("a", (3,)), ("b", (1,))):
-        calls = zip(paths[name].strides, paths[name].tables, strict=True)
-        strides = {stride for strides, table in calls if table.shape[1] > 1 for stride in strides}
-        assert strides == {stride}
+def test_each_path_gets_lists_as_a_pool_has_them(memory):
+    _, paths = measured(memory, Clock(), "a", "b")
+    strides = {one for path in paths.values() for call in path.strides for one in call}
+    assert strides == {(1,)}
 
 
 @pytest.mark.parametrize(("nbytes", "count"), [(64, 1), (64, 32), (128, 5), (8, 100)])

@@ -227,7 +227,7 @@ def test_trap_what_is_no_multiple_of_8_goes_to_the_dma_engine(column, bytes_off,
     columns[column][17] += bytes_off
     fn(*columns)
     assert [call.by for call in queued] == ["kernel", "dma"]
-    assert queued[1].copied.num_bytes == int(columns[2].sum())
+    assert queued[1].copied.extent.total == int(columns[2].sum())
 
 
 def test_only_loads_may_be_read_in_any_order(queued):

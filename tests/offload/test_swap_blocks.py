@@ -166,24 +166,24 @@ def test_pieces_of_no_bytes_are_nothing(accelerator, sizes):
 @pytest.mark.parametrize(
     ("upload", "uploads"), [(False, 0), (True, 1)], ids=["in place", "as it is"]
 )
-@pytest.mark.parametrize("rows", [slice(None), slice(4, 20)])
-def test_the_rows_of_a_pinned_table_need_no_staging(
-    accelerator, monkeypatch, rows, upload, uploads
+@pytest.mark.parametrize("part", [slice(None), slice(4, 20)])
+def test_the_lists_of_a_pinned_table_need_no_staging(
+    accelerator, monkeypatch, part, upload, uploads
 ):
     swap = memory.swap(accelerator, [40] * 24)
-    table = torch.stack(swap.descriptors, dim=1).pin_memory()
-    columns = table[rows].unbind(1)
+    pieces = torch.stack(swap.descriptors)
+    columns = pieces[:, part].contiguous().pin_memory().unbind()
     monkeypatch.setattr(module, "staged", None)
     how = Launch(bytes_per_chunk=64, num_programs=5, upload=upload)
     counts = claims.counts_of(accelerator, lambda: launch_swap(accelerator, *columns, how))
     assert (counts["kernels"], counts["h2d_pinned"], counts["host_syncs"]) == (1, uploads, 0)
-    launch_swap(accelerator, *table.unbind(1), how)
+    launch_swap(accelerator, *pieces.pin_memory().unbind(), how)
     swap.expect_copied()
 
 
 def sizes_before_targets(swap):
     src, dst, sizes = swap.descriptors
-    src, sizes, dst = torch.stack([src, sizes, dst], dim=1).pin_memory().unbind(1)
+    src, sizes, dst = torch.stack([src, sizes, dst]).pin_memory().unbind()
     return src, dst, sizes
 
 
@@ -195,17 +195,19 @@ def sizes_before_targets(swap):
             *swap.pinned_descriptors[:2],
             torch.stack([swap.sizes, torch.zeros_like(swap.sizes)], 1).pin_memory()[:, 0],
         ),
-        lambda swap: torch.stack(swap.descriptors[::-1], dim=1).pin_memory().unbind(1)[::-1],
+        lambda swap: torch.stack(swap.descriptors[::-1]).pin_memory().unbind()[::-1],
         sizes_before_targets,
         lambda swap: torch.stack(swap.descriptors * 2, dim=1).pin_memory().unbind(1)[:3],
-        lambda swap: torch.stack(swap.descriptors, dim=1).unbind(1),
+        lambda swap: torch.stack(swap.descriptors * 2).pin_memory().unbind()[:3],
+        lambda swap: torch.stack(swap.descriptors).unbind(),
         lambda swap: [torch.from_numpy(column.numpy()) for column in swap.pool_descriptors],
     ],
     ids=[
         "different strides",
         "another order",
         "sizes before targets",
-        "a wider table",
+        "numbers side by side",
+        "a longer table",
         "a pageable table",
         "tensors by themselves",
     ],

@@ -439,3 +439,15 @@ def test_stores_over_stores_under_way_take_no_more_room(accelerator, memory, str
     assert len(accelerator._device.in_flight.downloads._table) == 3
     stream.synchronize()
     assert memory.on_host() == [0, 0, 0, 3, 4, 5, 6, 7]
+
+
+def test_lists_are_copied_from_where_they_lie(accelerator):
+    source = torch.arange(64, dtype=torch.uint8).pin_memory()
+    target = torch.zeros(64, dtype=torch.uint8, device=accelerator.device)
+    starts = torch.tensor([8, 40])
+    lists = torch.stack([source.data_ptr() + starts, target.data_ptr() + starts, starts // 8])
+    with accelerator.stream():
+        accelerator.copy_lists(*(row.data_ptr() for row in lists), 2)
+        lists.zero_()
+    accelerator.synchronize()
+    assert target.cpu().nonzero().flatten().tolist() == [8, *range(40, 45)]

@@ -3,9 +3,7 @@ numbers."""
 
 from __future__ import annotations
 
-from ctypes import Structure, addressof, byref, c_char, c_int, c_size_t, c_uint
-
-import numpy as np
+from ctypes import Structure, byref, c_int, c_size_t, c_uint
 
 from .driver import Driver
 
@@ -37,7 +35,7 @@ class Attributes(Structure):
 
 class BatchCopy:
     def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+        self._driver, self._submit = driver, driver.function(FUNCTION)
         self._in_stream_order = byref(Attributes(source_order=IN_STREAM_ORDER))
         self._in_any_order = byref(Attributes(source_order=IN_ANY_ORDER))
         self._from_the_first_on = byref(c_size_t(0))
@@ -50,31 +48,22 @@ class BatchCopy:
         return cls(driver) if driver.version >= OLDEST and driver.has(FUNCTION) else None
 
     def __call__(
-        self,
-        sources: np.ndarray,
-        targets: np.ndarray,
-        sizes: np.ndarray,
-        stream: int,
-        any_order: bool,
+        self, sources: int, targets: int, sizes: int, count: int, stream: int, any_order: bool
     ) -> None:
-        """Copies `sizes[i]` bytes from address `sources[i]` to `targets[i]`, for all i. The arrays
-        are contiguous int64 [N], N > 0, and may be changed as soon as the call returns; `stream` is
-        CUDA's handle of a stream."""
-        self._driver.call(
-            FUNCTION,
-            _address(targets),
-            _address(sources),
-            _address(sizes),
-            len(sizes),
+        """Copies `sizes[i]` bytes from address `sources[i]` to `targets[i]`, for all i. The three
+        are addresses of lists, int64 [count] each with count > 0, which may be changed as soon as
+        the call returns; `stream` is CUDA's handle of a stream."""
+        self._driver.enter_context()
+        result = self._submit(
+            targets,
+            sources,
+            sizes,
+            count,
             self._in_any_order if any_order else self._in_stream_order,
             self._from_the_first_on,
             1,
             self._failed,
             stream,
         )
-
-
-def _address(array: np.ndarray) -> int:
-    """Returns the address of the array's first number, for a writeable array faster than numpy
-    does."""
-    return addressof(c_char.from_buffer(array.data)) if array.flags.writeable else array.ctypes.data
+        if result:
+            self._driver.check(FUNCTION, result)

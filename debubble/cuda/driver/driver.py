@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 LIBRARY = "libcuda.so.1"
@@ -57,6 +58,11 @@ class Driver:
         self.enter_context()
         self.check(name, getattr(self._library, name)(*arguments))
 
+    def function(self, name: str) -> Callable[..., int]:
+        """Returns the driver function `name` as it is: enter a context before a call, and check its
+        result."""
+        return getattr(self._library, name)
+
     def has(self, name: str) -> bool:
         return hasattr(self._library, name)
 
@@ -70,7 +76,7 @@ class Driver:
     def enter_context(self) -> None:
         """Sets this driver's CUDA context in a thread that has none, as a thread that has not used
         CUDA yet. The driver's functions need a context."""
-        if getattr(self._threads, "has_context", False):
+        if hasattr(self._threads, "has_context"):
             return
         if self._current_context() is None:
             self.check("cuCtxSetCurrent", self._library.cuCtxSetCurrent(self._context))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -12,7 +12,7 @@ from itertools import cycle
 import numpy as np
 import torch
 
-from debubble.accelerator import Accelerator, current
+from debubble.accelerator import Accelerator
 from solutions.measure.benchmark import no_garbage
 
 from ..paths.descriptors import _new_descriptor_buffers
@@ -78,13 +78,11 @@ def measure_grid(
     *,
     rounds: int = ROUNDS,
     advance: Advance = lambda: None,
-    dense: Collection[str] = (),
 ) -> Grid:
     """Returns the times of copies by each path, for all `sizes` (bytes per piece) and all `counts`
     (pieces per copy), on a side stream of a GPU that no other process uses.
 
     `rounds` is the number of measurements on the device, and `advance` is called after each cell.
-    Paths in `dense` get three lists without gaps, all other paths a buffer like those of a pool.
     Raises RuntimeError on sim, whose clock only returns what the model says, and if there is too
     little memory for the largest copy.
     """
@@ -95,7 +93,7 @@ def measure_grid(
     memory = CopiedMemory.for_grid(accelerator, sizes, counts)
     with no_garbage():
         meter = CudaMeter(accelerator)
-        return measure_cells(memory, meter, paths, sizes, counts, rounds, advance, dense)
+        return measure_cells(memory, meter, paths, sizes, counts, rounds, advance)
 
 
 def measure_cells(
@@ -106,7 +104,6 @@ def measure_cells(
     counts: Sequence[int],
     rounds: int,
     advance: Advance,
-    dense: Collection[str] = (),
 ) -> Grid:
     times: dict[str, list[list[CopyTimes]]] = {}
     for row, nbytes in enumerate(sizes):
@@ -114,7 +111,7 @@ def measure_cells(
         for path in ways:
             times.setdefault(path, [[] for _ in sizes])
         for count in counts:
-            cells = measure_cell(memory, meter, ways, nbytes, count, rounds, dense)
+            cells = measure_cell(memory, meter, ways, nbytes, count, rounds)
             for path, cell in cells.items():
                 times[path][row].append(cell)
             advance()
@@ -128,12 +125,11 @@ def measure_cell(
     nbytes: int,
     count: int,
     rounds: int,
-    dense: Collection[str] = (),
 ) -> dict[str, CopyTimes]:
     """Returns the times of a copy of `count` pieces of `nbytes` bytes, by path. The paths take
     turns, so that a slow moment of the machine affects all of them."""
     sets = [memory.descriptors(nbytes, count) for _ in range(DESCRIPTOR_SETS)]
-    lists = {path: _lists(count, path in dense) for path in paths}
+    lists = {path: _new_descriptor_buffers(count) for path in paths}
     copies = {path: partial(copy, *lists[path]) for path, copy in paths.items()}
     for path, copy in copies.items():
         meter.wall(partial(lists[path].copy_, sets[0]), copy)  # compiles
@@ -158,15 +154,6 @@ def fair_orders(names: Sequence[str]) -> list[list[str]]:
     orders = [[names[(start + place) % number] for place in zigzag] for start in range(number)]
     # With an odd number of names the steps in one direction differ from those in the other.
     return orders + [order[::-1] for order in orders] if number % 2 else orders
-
-
-def _lists(count: int, dense: bool) -> torch.Tensor:
-    """Returns a pinned tensor for descriptors, int64 [3, count]. With `dense` each of its three
-    rows is contiguous; otherwise the three numbers of a descriptor are adjacent, as in a pool's
-    buffer. A copy that reads it has to end before the next descriptors are written."""
-    if dense:
-        return torch.empty((3, count), dtype=torch.int64, pin_memory=current().pin_memory)
-    return _new_descriptor_buffers(count)
 
 
 class CopiedMemory:

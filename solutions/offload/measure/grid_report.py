@@ -44,9 +44,6 @@ LARGE_COPY = 256 << 20
 RUN, RUN_PIECE, RUN_PIECES = 16, 8192, 4096
 """Sizes of a copy of adjacent pieces: RUN_PIECES pieces of RUN_PIECE bytes, of which RUN at a time
 are adjacent."""
-DENSE = ("preset", "preset_kernel", "peer", "driver")
-"""Names of the ways of copying that read or upload three lists, one for each column of the
-descriptors."""
 IN_TABLES = {"D": "dma", "U": "preset_kernel", "K": "kernel", "S": "selected", "P": "peer"}
 KINDS = {"device_us": "on the device alone", "wall_us": "with submission"}
 
@@ -122,9 +119,7 @@ def measure_report(
         peers = {"driver": driver, **({"peer": peer(nbytes)} if peer else {})}
         return {**ways_with(crossover, nbytes), **peers}
 
-    grid = measure_grid(
-        accelerator, all_ways, sizes, counts, rounds=rounds, advance=advance, dense=DENSE
-    )
+    grid = measure_grid(accelerator, all_ways, sizes, counts, rounds=rounds, advance=advance)
     return GridReport(
         large_copy_us(accelerator, rounds), grid, runs_us(accelerator, crossover, rounds)
     )
@@ -172,7 +167,7 @@ def runs_us(accelerator: Accelerator, crossover: Crossover, rounds: int) -> dict
     listed = ways_with(crossover, RUN_PIECE)
     del listed["selected"]
     runs = _Runs(accelerator, RUN * nbytes)
-    cell = measure_cell(runs, meter, listed, RUN_PIECE, RUN_PIECES, rounds, dense=DENSE)
+    cell = measure_cell(runs, meter, listed, RUN_PIECE, RUN_PIECES, rounds)
     merged = ways_with(crossover, RUN * RUN_PIECE)["selected"]
     apart = CopiedMemory(accelerator, RUN * nbytes)
     cell |= measure_cell(

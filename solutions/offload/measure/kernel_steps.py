@@ -91,7 +91,7 @@ def measure_steps(accelerator: Accelerator, *, rounds: int = ROUNDS) -> Grid:
     """Returns the times of each of STEPS, the kernel's versions from first to last, for copies of
     COUNTS pieces of SIZE bytes, measured `rounds` times on the device. Raises RuntimeError on
     sim."""
-    return measure_grid(accelerator, STEPS, [SIZE], COUNTS, rounds=rounds, dense=STEPS)
+    return measure_grid(accelerator, STEPS, [SIZE], COUNTS, rounds=rounds)
 
 
 def _row(grid: Grid, name: str) -> list[float]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect, insort
 from collections import deque
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from debubble.accelerator import Event, current
+from debubble.contract.addresses import Extent, extent_of, numbers_at
 
 WORD = 8
 """Bytes of a word, the smallest number that a kernel moves."""
@@ -27,16 +27,25 @@ SMALLEST = 64
 """Number of descriptors that fit into the smallest buffer of a pool, of 1.5 KiB."""
 
 
-@dataclass(eq=False, slots=True)
 class Descriptors:
     """A list of pieces of memory to copy: sizes[i] bytes from address sources[i] to address
     targets[i]; each int64 [N]."""
 
-    sources: np.ndarray
-    targets: np.ndarray
+    __slots__ = ("_extent", "_set_bits", "_sources", "_table", "_targets", "sizes", "start")
+
     sizes: np.ndarray
-    _set_bits: int | None = field(default=None, init=False, repr=False)
-    """The bitwise or of all addresses and sizes; None until `are_multiples` first needs it."""
+    start: int | None
+    """The address of the lists if they follow each other in memory, as in a pool's buffer."""
+    _sources: np.ndarray | None
+    _targets: np.ndarray | None
+    _table: np.ndarray | None
+    """The numbers of all three lists, int64 [3 N], if they follow each other."""
+    _extent: Extent | None
+    _set_bits: int | None
+
+    def __init__(self, sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> None:
+        self._sources, self._targets, self.sizes = sources, targets, sizes
+        self.start = self._table = self._extent = self._set_bits = None
 
     @classmethod
     def of(cls, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> Descriptors:
@@ -44,6 +53,9 @@ class Descriptors:
 
         Raises ValueError for other tensors, or for tensors of different lengths.
         """
+        columns = (src, dst, sizes)
+        if are_one_table(columns):
+            return cls._in_table(src.data_ptr(), src.numel(), columns)
         if not (
             src.dtype is dst.dtype is sizes.dtype is torch.int64
             and (src.is_cpu and dst.is_cpu and sizes.is_cpu)
@@ -52,6 +64,33 @@ class Descriptors:
         ):
             raise ValueError(_misfit({"src_addrs": src, "dst_addrs": dst, "sizes": sizes}))
         return cls(src.numpy(), dst.numpy(), sizes.numpy())
+
+    @classmethod
+    def _in_table(cls, start: int, count: int, owner: object) -> Descriptors:
+        """Returns the descriptors of three lists that follow each other from the address `start`
+        on. One view costs the host less than three, and one reduction sees all numbers."""
+        table = numbers_at(start, 3 * count, owner)
+        found = cls.__new__(cls)
+        found.sizes, found.start, found._table = table[2 * count :], start, table
+        found._sources = found._targets = found._extent = found._set_bits = None
+        return found
+
+    @property
+    def sources(self) -> np.ndarray:
+        if self._sources is None:
+            self._sources = self._part(0)
+        return self._sources
+
+    @property
+    def targets(self) -> np.ndarray:
+        if self._targets is None:
+            self._targets = self._part(1)
+        return self._targets
+
+    def _part(self, number: int) -> np.ndarray:
+        """Returns list `number` of the table."""
+        assert self._table is not None
+        return self._table[number * len(self) : (number + 1) * len(self)]
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -62,23 +101,17 @@ class Descriptors:
         return Descriptors(self.sources[part], self.targets[part], self.sizes[part])
 
     @property
-    def num_bytes(self) -> int:
-        return int(np.add.reduce(self.sizes))
-
-    @property
-    def longest(self) -> int:
-        """Bytes of the largest piece; 0 for an empty list."""
-        return int(np.maximum.reduce(self.sizes, initial=0))
-
-    @property
-    def is_even(self) -> bool:
-        """True if all pieces have one size, and for an empty list."""
-        return self.num_bytes == len(self) * self.longest
+    def extent(self) -> Extent:
+        """The bytes of all pieces, of the smallest one, and of the largest one; 0 without any."""
+        if self._extent is None:
+            self._extent = extent_of(self.sizes)
+        return self._extent
 
     def are_multiples(self, of: int) -> bool:
         """True if all addresses and sizes are multiples of `of`, which is a power of two."""
         if self._set_bits is None:
-            numbers = self.sources | self.targets | self.sizes
+            table = self._table
+            numbers = self.sources | self.targets | self.sizes if table is None else table
             self._set_bits = int(np.bitwise_or.reduce(numbers))
         return not self._set_bits & (of - 1)
 
@@ -133,9 +166,9 @@ class Descriptors:
         if side == "size":
             return f"descriptor {index}: {int(self.sizes[index])} bytes:"
         addresses = self.sources if side == "source" else self.targets
-        return f"descriptor {index}: its {side}, {self._extent(index, addresses)},"
+        return f"descriptor {index}: its {side}, {self._place(index, addresses)},"
 
-    def _extent(self, index: int, addresses: np.ndarray) -> str:
+    def _place(self, index: int, addresses: np.ndarray) -> str:
         return f"{int(self.sizes[index])} bytes at {int(addresses[index]):#x}"
 
     def _expect(self, is_right: np.ndarray, side: str, problem: str) -> None:
@@ -149,7 +182,7 @@ class Descriptors:
             index, earlier = self._first_overlap()
             raise ValueError(
                 f"{self.described(index, 'target')} overlaps that of descriptor {earlier}, "
-                f"{self._extent(earlier, self.targets)}"
+                f"{self._place(earlier, self.targets)}"
             )
 
     def _first_overlap(self) -> tuple[int, int]:
@@ -178,11 +211,25 @@ def _misfit(columns: dict[str, torch.Tensor]) -> str:
     return f"{lengths}: a piece needs one of each"
 
 
-def are_side_by_side(columns: Columns) -> bool:
-    """True if the three numbers of each descriptor are adjacent in memory, as in a pool's
-    buffer."""
-    start = columns[0].data_ptr()
-    return columns[1].data_ptr() == start + WORD and columns[2].data_ptr() == start + 2 * WORD
+def are_one_table(columns: Columns) -> bool:
+    """True if these are lists [N] of int64 in host memory that follow each other, as in a pool's
+    buffer; N > 0."""
+    src, dst, sizes = columns
+    start, count = src.data_ptr(), src.numel()
+    return (
+        dst.data_ptr() == start + WORD * count
+        and sizes.data_ptr() == start + 2 * WORD * count
+        and dst.numel() == sizes.numel() == count > 0
+        and (src.dtype is dst.dtype is sizes.dtype is torch.int64)
+        and (src.is_cpu and src.dim() == 1)
+        and (src.is_contiguous() and dst.is_contiguous() and sizes.is_contiguous())
+    )
+
+
+def first_of(buffers: torch.Tensor, count: int) -> torch.Tensor:
+    """Returns room for `count` descriptors, int64 [3, count], in a pool's buffer [3, at least
+    count]: three lists that follow each other."""
+    return buffers.view(-1)[: 3 * count].view(3, count)
 
 
 def merge_adjacent(
@@ -208,9 +255,9 @@ def _new_descriptor_buffers(capacity: int) -> torch.Tensor:
     """Returns an int64 tensor [3, capacity] for source addresses, target addresses and sizes,
     pinned if the platform can pin.
 
-    The three numbers of a descriptor lie side by side, so that they are one read over the link.
+    Each list is dense, as the driver needs it.
     """
-    return torch.empty((capacity, 3), dtype=torch.int64, pin_memory=current().pin_memory).t()
+    return torch.empty((3, capacity), dtype=torch.int64, pin_memory=current().pin_memory)
 
 
 class DescriptorPool:
