@@ -112,6 +112,7 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("07", "8.9"): lambda: loop("before", "small") / loop("after", "small"),
     ("07", "12.5"): lambda: 100 * (1 - loop("fused") / loop("before")),
     ("07", "26.5"): lambda: 100 * (1 - loop("after_fused") / loop("after")),
+    ("07", "767"): lambda: 4 * host_bound("after")["metadata_us"]["1"],
     ("07", "4,274"): lambda: loop("before") - loop("graph_alone"),
     ("07", "2,182"): lambda: loop("graph_alone") - loop("after"),
 }
@@ -130,6 +131,7 @@ REASONS = {
     ("05", "142"): "garbled answers, as vLLM #47291 measured",
     ("05", "3,300"): "answers, as vLLM #47291 measured",
     ("05", "51,828"): "descriptors, as the report of a driver's crash says",
+    ("07", "63"): "tokens of the longest of the first 999 prompts, in the cell below",
     ("07", "61"): "percent more tokens a second, as upstream measured on an H200",
     ("07", "900"): "microseconds of upstream's metadata, before",
     ("07", "300"): "microseconds of upstream's metadata, after",
