@@ -83,7 +83,7 @@ lint: install-test
 	$(IN) ruff check .
 	$(IN) ruff format --check .
 	$(IN) lint-imports
-	$(IN) mypy
+	$(IN) mypy -n "$$JOBS"
 	$(IN) python -m tests.setup.import_graph
 
 # The workers share the cores: threads of their own would only stand in each other's way. Each worker

@@ -16,7 +16,7 @@ from .deep import all_run, slice_of
 from .gpu_memory import much_memory
 
 # A property's first example includes the time of compilation and imports.
-settings.register_profile("debubble", deadline=None, max_examples=40)
+settings.register_profile("debubble", deadline=None, max_examples=20)
 settings.register_profile("deep", deadline=None)
 settings.load_profile("debubble")
 

@@ -22,6 +22,7 @@ def steps(accelerator):
     return Variants(FlexWorkload.narrow(), accelerator).steps()
 
 
+@pytest.mark.deep(2)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_modelled_step_has_the_counts_of_the_measured_one(accelerator, steps, variant):
     step = steps[variant]()

@@ -217,6 +217,7 @@ print("traced")
 """
 
 
+@pytest.mark.deep
 def test_it_can_be_compiled_and_evaluated_on_tensors_of_indices_alike():
     """PyTorch's compiler can trace the mask, and the mask also takes tensors of indices. The test
     runs in a process of its own, since the compiler changes how other code waits."""

@@ -47,6 +47,7 @@ def batches(seed, number, max_tokens=8):
     return [serving.next_step(max_tokens)[0] for _ in range(number)]
 
 
+@pytest.mark.deep(2)
 def test_steps_are_those_of_an_eager_runner(eager, pieces):
     """The logits of a piecewise runner equal those of an eager one, also for steps with more tokens
     than the largest graph."""

@@ -90,6 +90,7 @@ def test_replays_of_several_groups_of_tokens(accelerator):
     expect_right_replays(accelerator, served, replays=25)
 
 
+@pytest.mark.deep
 def test_replays_where_each_token_is_alone(accelerator):
     """10 replays are right if every token is a group of its own, for prefills and decodes, some
     with fewer tokens than the graph."""
