@@ -127,6 +127,15 @@ class SequenceStates(NamedTuple):
                 f"[{count}, {', '.join(map(str, shape))}], each state contiguous"
             )
 
+    @property
+    def constants(self) -> dict[str, bool]:
+        """Constants of the kernels that read the states, by the names of their parameters."""
+        return {
+            "HAS_INITIAL": self.initial is not None,
+            "HAS_FLAGS": self.has_initial is not None,
+            "IN_POOL": self.slots is not None,
+        }
+
     def room_for_final(
         self, num_seqs: int, shape: tuple[int, int, int], device: torch.device
     ) -> torch.Tensor:

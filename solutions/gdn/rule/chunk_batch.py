@@ -11,17 +11,32 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work
+from solutions.common.shared_memory import shared_memory_of
 
 from .chunks import FLA_CHUNK_SIZE
+from .segments import most_windows, segment_length
 
-BLOCK_V = {True: 64, False: 32}
+BLOCK_V = {True: 128, False: 32}
 """Number of values that one program computes, by whether products run on tensor cores: with K = 128
-a state then takes 64 or 32 registers of each thread. With fewer than 64 rows an H100's faster
-products aren't used."""
-FEW_CHUNKS = 3
-"""Average number of chunks per sequence below which the state pass loads no chunks ahead."""
-MANY_PROGRAMS = 264
-"""Number of programs of a launch above which each SM of an H200 has more than two."""
+a state then takes 64 or 32 registers of each thread. Measured on an H200 with 8192 tokens and 16
+heads: the third kernel takes 58 us with 128 values and 75 us with 64."""
+ROWS = {True: 64, False: 32}
+"""Number of rows of a state that one program passes through a segment, likewise."""
+STAGES = 3
+"""How many chunks the second kernel has in shared memory."""
+OUTPUT_STAGES = {198 << 10: 3, 0: 2}
+"""How many chunks the third kernel has in shared memory, by the bytes that it needs on an H100."""
+
+
+def warps_for(block_v: int) -> int:
+    """Returns the number of warps that compute `block_v` values: at least four, and no more than
+    an H100's products can have, one for 16 rows."""
+    return max(block_v // 16, 4)
+
+
+def output_stages(shared_memory: int) -> int:
+    """Returns the number of stages that fit into `shared_memory` bytes of a block."""
+    return next(stages for least, stages in OUTPUT_STAGES.items() if shared_memory >= least)
 
 
 @dataclass(frozen=True)
@@ -67,19 +82,31 @@ class ChunkBatch:
         return min(BLOCK_V[self.on_tensor_cores], self.v.shape[3])
 
     @property
-    def stages(self) -> int:
-        """How many chunks the state pass, the kernel that goes from chunk to chunk, has in shared
-        memory.
+    def pass_rows(self) -> int:
+        """Number of rows of a state, or of a transition, that one program of the second kernel
+        computes."""
+        return min(ROWS[self.on_tensor_cores], self.q.shape[3], self.v.shape[3])
 
-        Few programs need chunks loaded early; many programs need the memory for one another.
-        Measured on an H200 with 8192 tokens: sequences of 64 tokens take 132 us with one stage and
-        197 us with four, sequences of 256 tokens 77 us with three and 96 us with four, and
-        sequences of 1 and of 8185 tokens 331 us with three and 200 us with four.
-        """
-        if not self.on_tensor_cores or self.num_chunks < FEW_CHUNKS * self.num_seqs:
+    @property
+    def stages(self) -> int:
+        return STAGES if self.on_tensor_cores else 1
+
+    @property
+    def output_stages(self) -> int:
+        if not self.on_tensor_cores:
             return 1
-        programs = self.num_seqs * self.num_value_heads * (self.v.shape[3] // self.block_v)
-        return 3 if programs > MANY_PROGRAMS else 4
+        return output_stages(shared_memory_of(self.q.device))
+
+    @property
+    def segment(self) -> int:
+        """Number of chunks of a segment."""
+        return segment_length(self.num_chunks, self.num_value_heads)
+
+    @property
+    def num_windows(self) -> int:
+        """Number of programs and of places for segments that begin inside a sequence, at least
+        one."""
+        return max(most_windows(self.num_chunks, self.segment), 1)
 
     @property
     def constants(self) -> dict[str, int | str | bool]:
@@ -114,12 +141,11 @@ class ChunkSolution(NamedTuple):
     solved: torch.Tensor
     """[T, HV, FLA_CHUNK_SIZE] of the products' dtype: the rows of the matrix T in `chunk_stages`,
     one for each token."""
-    decays: torch.Tensor
-    """[HV, T] float32: for each token the sum of the gates from the start of its chunk up to this
-    token."""
-    key_norms: torch.Tensor
-    """[HV, T] float32: the factor that scales each token's key to length 1; 1 without
-    normalising."""
+    scores: torch.Tensor
+    """[T, HV, FLA_CHUNK_SIZE] of the products' dtype: the rows of the matrix P, likewise."""
+    query_scales: torch.Tensor
+    """[HV, T] float32: the factor with which each token's query reads the state before the
+    chunk."""
     read_scales: torch.Tensor
     """[HV, T] float32: the factor with which each token's key reads the state before the chunk;
     negative, since the result is subtracted."""
@@ -128,6 +154,9 @@ class ChunkSolution(NamedTuple):
     chunk."""
     chunk_decays: torch.Tensor
     """[NT, HV] float32: the factor by which the chunk scales the state before it."""
+    chunk_bounds: torch.Tensor
+    """[NT, HV] float32: the logarithm of a factor that the norm of the state before the chunk grows
+    by at most, if nothing new is written."""
 
 
 def product_constants(dtype: torch.dtype) -> dict[str, str | bool]:

@@ -66,11 +66,11 @@ def chunk_gated_delta_rule(
     states.check(num_seqs, state_shape, q.device)
     cu_seqlens, tables = sequences_of(*given)
     batch = ChunkBatch(q, k, v, cu_seqlens, tables.chunk_indices, use_qk_l2norm_in_kernel)
-    solution = solve_chunks(batch, g, beta)
+    scale = q.shape[3] ** -0.5 if scale is None else scale
+    solution = solve_chunks(batch, g, beta, scale)
     final_state = None
     if output_final_state:
         final_state = states.room_for_final(num_seqs, state_shape, q.device)
-    states_before, written = pass_states(batch, tables.chunk_offsets, solution, states, final_state)
-    scale = q.shape[3] ** -0.5 if scale is None else scale
-    decays, key_norms = solution.decays, solution.key_norms
-    return read_outputs(batch, decays, key_norms, states_before, written, scale), final_state
+    segments = pass_states(batch, tables.chunk_offsets, solution, states)
+    o = read_outputs(batch, tables.chunk_offsets, solution, segments, states, final_state)
+    return o, final_state

@@ -5,12 +5,14 @@ wrote is in the state S [V, K]. With d the running sum of the gates inside the c
 
     A[i, j] = beta_i exp(d_i - d_j) (k_i . k_j)  for j < i      what i has to correct of j's writing
     T       = (I + A)^-1 diag(beta)                              all corrections at once
+    P[i, j] = scale exp(d_i - d_j) (q_i . k_j)  for j <= i       what i reads of j's writing
     n       = T (v - exp(d) k S^T)                               what is written
-    o       = scale (exp(d) q S^T + P n),  P[i, j] = exp(d_i - d_j) (q_i . k_j)  for j <= i
+    o       = scale exp(d) q S^T + P n
     S      <- exp(d_last) S + n^T (exp(d_last - d) k)
 
-Three kernels follow one another: chunk_solve (T, all chunks at once), state_pass (n and S, chunk
-after chunk) and chunk_output (o, all chunks at once). Here are the device functions that they call.
+Three kernels follow one another: chunk_solve (T and P, all chunks at once), state_pass (the S that
+enters each segment of chunks) and chunk_output (n, o and S, chunk after chunk in all segments at
+once). Here are the device functions that they call.
 """
 
 from __future__ import annotations
@@ -34,14 +36,6 @@ def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr, num_toke
     first += in_sequence * CHUNK
     length = tl.minimum(end - first, CHUNK)
     return tl.where((first >= 0) & (length > 0), sequence, -1), first, length
-
-
-@triton.jit
-def token_or_last(first, length, CHUNK: tl.constexpr):
-    """Returns [CHUNK] int64: the indices of the chunk's tokens, then that of its last token again
-    and again. If a running sum continued from 0 there, it would exceed those before, and their
-    difference would overflow."""
-    return (first + tl.minimum(tl.arange(0, CHUNK), length - 1)).to(tl.int64)
 
 
 @triton.jit
@@ -71,10 +65,27 @@ def as_operand(x, dtype: tl.constexpr, UPCAST: tl.constexpr):
 
 
 @triton.jit
-def inverse_length(x):
-    """Returns [rows] float32: one over the L2 norm of each row of `x`."""
+def squared_length(x):
+    """Returns [rows] float32: the squared L2 norm of each row of `x`."""
     x = x.to(tl.float32)
-    return 1.0 / tl.sqrt(tl.sum(x * x, 1) + 1e-6)
+    return tl.sum(x * x, 1)
+
+
+@triton.jit
+def written_by(state, keys, values, T, read_scale, PRECISION: tl.constexpr, UPCAST: tl.constexpr):
+    """Returns n, transposed: [rows of the state, CHUNK] float32, what each token of a chunk writes
+    if `state` enters the chunk."""
+    known = product(state, tl.trans(keys), None, PRECISION, UPCAST) * read_scale[None, :]
+    new = product(tl.trans(values), tl.trans(T), None, PRECISION, UPCAST)
+    return product(known, tl.trans(T), new, PRECISION, UPCAST)
+
+
+@triton.jit
+def after_chunk(
+    state, new, keys, write_scale, decay, PRECISION: tl.constexpr, UPCAST: tl.constexpr
+):
+    """Returns the rows of `state` after a chunk whose tokens write `new`."""
+    return product(new * write_scale[None, :], keys, state * decay, PRECISION, UPCAST)
 
 
 @triton.jit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,6 +13,7 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 from solutions.common.decoder.shape import FLOATS
 from solutions.common.one_device import check_one_device
+from solutions.common.shared_memory import INTERPRETED, shared_memory_of
 
 from ..ranges import RangeState
 from .batch import Batch
@@ -269,21 +269,10 @@ def choose_tile(
     return tile._replace(block_m=max(tile.block_m, triton.next_power_of_2(group)))
 
 
-INTERPRETED = 0
 WIDE_HEADS = {192 << 10: Tile(128, 64, 8, 2), 128 << 10: Tile(128, 32, 8, 2), 0: Tile(64, 32, 8, 2)}
 """Tiles for heads of 256 in 2-byte numbers, by the bytes of shared memory that they need: a tile of
 queries, and two stages of keys and values. The last one is for GPUs with 99 KiB, such as an
 A10G."""
-
-
-@functools.cache
-def shared_memory_of(device: torch.device) -> int:
-    """Returns the bytes of shared memory that one block can have, or INTERPRETED if kernels run on
-    the CPU."""
-    if triton.knobs.runtime.interpret:
-        return INTERPRETED
-    properties = torch.cuda.get_device_properties(device)
-    return properties.shared_memory_per_block_optin  # type: ignore[attr-defined]  # stub lacks it
 
 
 def check_shapes(

@@ -1,7 +1,10 @@
 """The launches of the kernels of the chunked delta rule."""
 
-from solutions.gdn.rule.chunk_batch import BLOCK_V as BLOCK_V_OF_STATES
+from functools import partial
+
+from solutions.gdn.rule.chunk_batch import BLOCK_V, ROWS, output_stages, warps_for
 from solutions.gdn.rule.chunks import FLA_CHUNK_SIZE
+from solutions.gdn.rule.segments import NEGLIGIBLE
 from solutions.gdn.rule.solve_chunks import MOST_REGISTERS
 
 from .arguments import pointers
@@ -36,64 +39,94 @@ def chunk_launch(
 
 def chunk_solve(dtype: str, key_size: int) -> dict:
     """Describes a launch of the kernel that solves for how a chunk's tokens change one another."""
-    vectors = "decays key_norms read_scales write_scales"
+    scales = "query_scales read_scales write_scales"
+    of_chunks = "chunk_decays chunk_bounds"
     launch = chunk_launch(
         dtype,
-        pointers(dtype, "solved k beta")
-        | pointers("fp32", f"{vectors} chunk_decays g")
+        pointers(dtype, "solved scores q k beta")
+        | pointers("fp32", f"{scales} {of_chunks} g")
         | pointers("i32", "cu_seqlens chunk_indices"),
-        "num_tokens k_stride g_stride beta_stride",
-        f"{vectors} g beta cu_seqlens chunk_indices num_tokens",
+        "num_tokens scale q_stride k_stride g_stride beta_stride",
+        f"{scales} {of_chunks} g beta cu_seqlens chunk_indices num_tokens scale",
         {"NORMALIZE": True, "K": key_size, "KIND": "float32" if dtype == "fp32" else "float16"},
         maxnreg=MOST_REGISTERS,
     )
     return launch | {"tensor_cores": True}
 
 
-def state_pass(
-    dtype: str, key_size: int, value_size: int, stages: int, *, states: bool = True
+def chunk_after_chunk(
+    dtype: str,
+    tensors: dict[str, str],
+    numbers: str,
+    varying: str,
+    constants: dict,
+    *,
+    states: bool,
+    **options: int,
 ) -> dict:
-    """Describes a launch of the kernel that passes the states through the chunks of their
-    sequences: in a pool, or from zeros."""
-    scales = "read_scales write_scales"
-    constants = dict.fromkeys(("HAS_INITIAL", "HAS_FLAGS", "IN_POOL", "STORE_FINAL"), states)
+    """Describes a launch of a kernel that goes from chunk to chunk, with states in a pool or from
+    zeros. `tensors`, `numbers`, `varying` and `constants` are those of this kernel alone."""
     return chunk_launch(
         dtype,
-        pointers(dtype, "states written k v solved")
-        | pointers("fp32" if states else dtype, "final_state initial_state")
-        | pointers("fp32", f"{scales} chunk_decays")
-        | pointers("i32", "state_indices cu_seqlens")
+        pointers(dtype, "k v solved")
+        | pointers("fp32", "entering transitions read_scales write_scales chunk_decays")
+        | pointers("fp32", "initial_state")
+        | pointers("i32", "reaches_end state_indices cu_seqlens chunk_indices")
         | pointers("i64", "chunk_offsets")
-        | pointers("i1" if states else "i32", "has_initial_state"),
-        "num_tokens num_chunks num_slots k_stride v_stride initial_stride final_stride",
-        f"{scales} state_indices cu_seqlens chunk_offsets has_initial_state"
-        " num_tokens num_chunks num_slots",
-        constants
-        | {
-            "K": key_size,
-            "V": value_size,
-            "BLOCK_V": min(BLOCK_V_OF_STATES[dtype != "fp32"], value_size),
-            "STAGES": stages,
-        },
+        | pointers("i1" if states else "i32", "has_initial_state")
+        | tensors,
+        f"num_tokens num_chunks num_slots num_windows segment k_stride v_stride initial_stride"
+        f" {numbers}",
+        "read_scales write_scales chunk_decays reaches_end state_indices cu_seqlens chunk_indices"
+        " chunk_offsets has_initial_state num_tokens num_chunks num_slots num_windows segment"
+        f" {varying}",
+        dict.fromkeys(("HAS_INITIAL", "HAS_FLAGS", "IN_POOL"), states) | constants,
+        **options,
     )
 
 
-def chunk_output(dtype: str, key_size: int, value_size: int, *, normalize: bool = True) -> dict:
-    """Describes a launch of the kernel that computes a chunk's outputs: what its queries read."""
-    return chunk_launch(
+def state_pass(dtype: str, key_size: int, value_size: int, *, states: bool = True) -> dict:
+    """Describes a launch of the kernel that passes states through segments."""
+    on_tensor_cores = dtype != "fp32"
+    return chunk_after_chunk(
         dtype,
-        pointers(dtype, "o q k states written")
-        | pointers("fp32", "decays key_norms")
-        | pointers("i32", "cu_seqlens chunk_indices"),
-        "num_tokens scale q_stride k_stride",
-        "decays key_norms cu_seqlens chunk_indices num_tokens scale",
+        pointers("fp32", "chunk_bounds"),
+        "",
+        "chunk_bounds",
         {
-            "NORMALIZE": normalize,
             "K": key_size,
             "V": value_size,
-            "BLOCK_V": min(BLOCK_V_OF_STATES[dtype != "fp32"], value_size),
+            "ROWS": min(ROWS[on_tensor_cores], key_size, value_size),
+            "STAGES": 3 if on_tensor_cores else 1,
+            "NEGLIGIBLE": NEGLIGIBLE[on_tensor_cores],
         },
-        num_stages=1,
+        states=states,
+    )
+
+
+def chunk_output(
+    dtype: str, key_size: int, value_size: int, shared_memory: int, *, states: bool = True
+) -> dict:
+    """Describes a launch of the kernel that computes outputs, as it is on a GPU with this much
+    shared memory for a block."""
+    on_tensor_cores = dtype != "fp32"
+    block_v = min(BLOCK_V[on_tensor_cores], value_size)
+    return chunk_after_chunk(
+        dtype,
+        pointers(dtype, "o q scores")
+        | pointers("fp32" if states else dtype, "final_state")
+        | pointers("fp32", "query_scales"),
+        "num_seqs q_stride final_stride",
+        "query_scales num_seqs",
+        {
+            "STORE_FINAL": states,
+            "K": key_size,
+            "V": value_size,
+            "BLOCK_V": block_v,
+            "STAGES": output_stages(shared_memory) if on_tensor_cores else 1,
+        },
+        states=states,
+        num_warps=warps_for(block_v),
     )
 
 
@@ -104,27 +137,30 @@ LAUNCHES = {
         "fp32, keys of 128": chunk_solve("fp32", 128),
     },
     "solutions.gdn.rule.pass_states:state_pass_kernel": {
-        **{f"bf16, {stages} stages": state_pass("bf16", 128, 128, stages) for stages in (1, 3, 4)},
-        "fp16, from zeros": state_pass("fp16", 16, 32, 1, states=False),
-        "fp32": state_pass("fp32", 128, 128, 1),
+        "bf16": state_pass("bf16", 128, 128),
+        "fp16, from zeros": state_pass("fp16", 16, 32, states=False),
+        "fp32": state_pass("fp32", 128, 128),
     },
     "solutions.gdn.rule.read_outputs:chunk_output_kernel": {
-        "bf16, heads of 128": chunk_output("bf16", 128, 128),
-        "fp16, small heads": chunk_output("fp16", 16, 32, normalize=False),
-        "fp32, heads of 128": chunk_output("fp32", 128, 128),
+        "bf16, heads of 128": partial(chunk_output, "bf16", 128, 128),
+        "fp16, small heads": partial(chunk_output, "fp16", 16, 32, states=False),
+        "fp32, heads of 128": chunk_output("fp32", 128, 128, 0),
     },
 }
 VARIES = {
     "solutions.gdn.rule.solve_chunks:chunk_solve_kernel": (
         "num_tokens",
-        "decays key_norms read_scales write_scales g beta cu_seqlens chunk_indices",
+        "query_scales read_scales write_scales chunk_decays chunk_bounds g beta cu_seqlens"
+        " chunk_indices",
     ),
     "solutions.gdn.rule.pass_states:state_pass_kernel": (
-        "num_tokens num_chunks num_slots",
-        "read_scales write_scales cu_seqlens chunk_offsets state_indices has_initial_state",
+        "num_tokens num_chunks num_slots num_windows segment",
+        "reaches_end read_scales write_scales chunk_decays chunk_bounds state_indices"
+        " has_initial_state cu_seqlens chunk_indices chunk_offsets",
     ),
     "solutions.gdn.rule.read_outputs:chunk_output_kernel": (
-        "num_tokens",
-        "decays key_norms cu_seqlens chunk_indices",
+        "num_tokens num_chunks num_slots num_seqs num_windows segment",
+        "reaches_end query_scales read_scales write_scales chunk_decays state_indices"
+        " has_initial_state cu_seqlens chunk_indices chunk_offsets",
     ),
 }
