@@ -25,6 +25,7 @@ def run(accelerator, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, schedule_only(accelerator, TOKENS | TABLES):
         patch.setattr(host_steps, "STEPS_IN_A_ROW", 3)
         patch.setattr(engine_steps, "STEPS", 2)
+        patch.setattr(engine_steps, "REQUESTS_ON_SIM", 2)
         return quick(host_steps.main, tmp_path_factory.mktemp("bench"), "--against", here)
 
 
