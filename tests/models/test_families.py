@@ -59,7 +59,6 @@ def expect_the_same(checkpoint, num_decodes):
     assert tokens == checkpoint.greedy(prompt, 1 + num_decodes)
 
 
-@pytest.mark.deep(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_and_greedy_tokens_are_those_of_transformers(accelerator, tiny, family):
     expect_the_same(tiny(family), num_decodes=8)
