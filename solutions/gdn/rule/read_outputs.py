@@ -136,6 +136,9 @@ def chunk_output_kernel(
     first, end, row, chunks = chunks_of(
         cu_seqlens, chunk_offsets, sequence, num_tokens, num_chunks, CHUNK
     )
+    # The first kernel solved what the table names, and nothing else.
+    named = tl.load(chunk_indices + 2 * row, mask=chunks > 0, other=-1)
+    chunks = tl.where(named == sequence, chunks, 0)
     is_later = begin > 0
     if is_later & (begin >= chunks):
         return

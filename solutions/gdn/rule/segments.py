@@ -64,7 +64,8 @@ def chunks_of(cu_seqlens, chunk_offsets, sequence, num_tokens, num_chunks, CHUNK
     results are wrong, but in their place."""
     first, end = tokens_of(cu_seqlens, sequence, num_tokens)
     row = tl.load(chunk_offsets + sequence)
-    count = tl.minimum(tl.cdiv(end - first, CHUNK), (num_chunks - row).to(tl.int32))
+    rows = tl.minimum(tl.load(chunk_offsets + sequence + 1), num_chunks) - row
+    count = tl.minimum(tl.cdiv(end - first, CHUNK), rows.to(tl.int32))
     return first, end, row, tl.where(row >= 0, count, 0)
 
 
