@@ -37,7 +37,7 @@ class WeightTile(NamedTuple):
 
 SMALLEST = WeightTile(ROWS, COLUMNS, 6, 2)
 LARGER, MANY_ROWS = WeightTile(64, 128, 6, 4), WeightTile(64, 128, 4, 4)
-"""On an H200, LARGER reads the weights of a layer of Llama-3-8B in 118 µs, and SMALLEST in 126.
+"""LARGER reads the weights of a layer of Llama-3-8B in 118 µs on an H200, SMALLEST in 126.
 MANY_ROWS leaves room for more programs at once, if there are more."""
 MANY = 16_384
 """Rows from which on MANY_ROWS is faster than LARGER."""
