@@ -77,7 +77,7 @@ def extent_of(sizes: np.ndarray) -> Extent:
     return Extent(int(sizes.sum()), int(sizes.min()), int(sizes.max()))
 
 
-class _Memory(c_int64 * (1 << 59)):  # type: ignore[misc]
+class _Memory(c_int64 * (1 << 59)):  # type: ignore[misc]  # a base made by a call
     """All memory from an address on, as numbers. A view of it has a part."""
 
     owner: object

@@ -7,6 +7,7 @@ import pytest
 import debubble
 from solutions.engine import SamplingParams
 from solutions.host_bound.measure.engine_steps import decoding_engine, metadata_builder
+from solutions.offload.choice.crossover import Crossover
 from tests.instructions import instructions_of
 
 from .setting import ALL, WITHOUT, Setting, add, serve, small, tokens_of
@@ -193,10 +194,12 @@ def load_of_a_prefix(accelerator, hybrid, optimizations):
     return timeline.counts()
 
 
-# On a GPU the measured times decide.
-@pytest.mark.sim
-def test_a_prefix_in_many_pieces_comes_back_by_a_kernel(accelerator, hybrid):
-    assert load_of_a_prefix(accelerator, hybrid, ALL)["kernels"] == 1
+@pytest.mark.parametrize("path, kernels", [("kernel", 1), ("dma", 0)])
+def test_a_prefix_comes_back_by_the_path_that_was_measured_to_be_faster(
+    accelerator, hybrid, path, kernels, monkeypatch
+):
+    monkeypatch.setattr(Crossover, "best", lambda crossover, nbytes, count: path)
+    assert load_of_a_prefix(accelerator, hybrid, ALL)["kernels"] == kernels
 
 
 def test_without_offload_triton_it_comes_back_by_copies_alone(accelerator, hybrid):
