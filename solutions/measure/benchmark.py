@@ -241,6 +241,26 @@ def time_in_a_row(accelerator: Accelerator, queue: Callable[[], object], num_ste
         return (time.perf_counter() - started) * 1e6 / num_steps
 
 
+def in_a_row(
+    accelerator: Accelerator,
+    rows: Mapping[str, Callable[[], Callable[[], object]]],
+    num_steps: int,
+    rounds: int,
+) -> dict[str, float]:
+    """Returns the microseconds of one step in a row of `num_steps`, by variant: medians of `rounds`
+    rows, for which the variants take turns. `rows[variant]()` gets a row ready, and returns the
+    function that queues it."""
+    times: dict[str, list[float]] = {variant: [] for variant in rows}
+    for variant in in_turns(rows, rounds):
+        times[variant].append(time_in_a_row(accelerator, rows[variant](), num_steps))
+    return {variant: statistics.median(of_variant) for variant, of_variant in times.items()}
+
+
+def repeat(step: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        step()
+
+
 def record_step(
     accelerator: Accelerator, step: Step, load_ms: float | None = None
 ) -> debubble.Timeline:

@@ -9,7 +9,7 @@ import torch
 
 from ..effects import NOTHING, ONE_KERNEL, Effects
 from .answers import nonzero
-from .sorting import accumulation
+from .sorting import kernels_to_accumulate
 
 
 def index_tensors(indices: Iterable[torch.Tensor | None]) -> Effects:
@@ -64,7 +64,7 @@ def _accumulate(target: torch.Tensor, indices: Sequence[torch.Tensor | None]) ->
     numbers = [i for i in indices if i is not None and i.dtype not in (torch.bool, torch.uint8)]
     number = torch.broadcast_shapes(*(index.shape for index in numbers)).numel()
     dimensions = len(numbers) + sum(mask.dim() for mask in masks)
-    return accumulation(target, max(number, *(m.numel() for m in masks), 1), dimensions)
+    return kernels_to_accumulate(target, max(number, *(m.numel() for m in masks), 1), dimensions)
 
 
 def index_put(args: tuple, kwargs: dict) -> Effects:

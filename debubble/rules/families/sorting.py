@@ -14,9 +14,17 @@ FEWEST_SEGMENTS = 128
 """The number of long rows from which on all are sorted at once, each by itself."""
 LONGEST_SMALL_ROW = 4096
 """The most elements of a row that one block of threads sorts with their indices."""
-LARGE = ((800, 4000, 800), (200, 799, 3000), (80, 199, 5000), (41, 79, 8000), (21, 40, 10_000))
-"""Rows (fewest rows, most rows, length): from this length on several blocks share a row in
-`topk`."""
+SHARED_FROM = {
+    1: 20_000,
+    21: 10_000,
+    41: 8000,
+    80: 5000,
+    200: 3000,
+    800: 800,
+    4001: 400,
+}
+"""The length of a row from which on several blocks share it in `topk`, by the number of rows from
+which on it holds (PyTorch's rule; on the H200 seen for 1 to 8, 64, 128, 512 and 1000 rows)."""
 
 
 def radix_kernels(elements: int, bits: int, key_bytes: int) -> int:
@@ -56,20 +64,22 @@ def dimension_of(args: tuple, kwargs: dict) -> int:
 def topk(args: tuple, kwargs: dict) -> Effects:
     in_order = args[4] if len(args) > 4 else kwargs.get("sorted", True)
     dimension = args[2] if len(args) > 2 else kwargs.get("dim", -1)
-    return Effects(kernels=_of_topk(args[0], args[1], dimension) + (in_order and args[1] > 1))
+    return Effects(
+        kernels=_kernels_to_find(args[0], args[1], dimension) + (in_order and args[1] > 1)
+    )
 
 
-def _of_topk(tensor: torch.Tensor, number: int, dimension: int) -> int:
+def _kernels_to_find(tensor: torch.Tensor, number: int, dimension: int) -> int:
     """Returns the kernels that find the `number` largest elements, without those that order
     them."""
     length = tensor.size(dimension) if tensor.dim() else 1
     rows = tensor.numel() // max(1, length)
-    if rows <= 20:
-        shared = length >= 20_000
-    else:
-        longest = (least for fewest, most, least in LARGE if fewest <= rows <= most)
-        shared = length >= next(longest, 400)
-    return 7 + 3 * passes(8 * tensor.element_size(), BITS_OF_A_PASS) if shared else 1
+    shared_from = next(
+        (SHARED_FROM[fewest] for fewest in reversed(SHARED_FROM) if rows >= fewest), 1
+    )
+    if length < shared_from:
+        return 1
+    return 7 + 3 * passes(8 * tensor.element_size(), BITS_OF_A_PASS)
 
 
 def multinomial(args: tuple, kwargs: dict) -> Effects:
@@ -80,7 +90,7 @@ def multinomial(args: tuple, kwargs: dict) -> Effects:
     one_row = weights.dim() == 2 and weights.size(0) == 1
     if replacement and draws > 1:
         return Effects(d2d=2, kernels=3 + one_row)
-    largest = 1 if draws == 1 else _of_topk(weights, draws, -1) + 1
+    largest = 1 if draws == 1 else _kernels_to_find(weights, draws, -1) + 1
     return Effects(d2d=int(one_row), kernels=13 - one_row + largest)
 
 
@@ -107,7 +117,7 @@ def bags_backward(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=11 + radix_kernels(args[1].numel(), 64, 8))
 
 
-def accumulation(target: torch.Tensor, indices: int, dimensions: int) -> int:
+def kernels_to_accumulate(target: torch.Tensor, indices: int, dimensions: int) -> int:
     """Returns the kernels that check `indices` indices into the first `dimensions` dimensions of
     `target`, sort them, and add a value at each."""
     places = max(1, target.shape[:dimensions].numel())

@@ -54,7 +54,7 @@ def all_but(name: str) -> str:
 def optimizations_of(variant: str) -> Optimizations:
     if variant in VARIANTS:
         return VARIANTS[variant]
-    if "+" in variant:
+    if "+" in variant:  # as str(Optimizations) writes several
         return Optimizations.only(variant.split("+"))
     others = {all_but(name): [other for other in NAMES if other != name] for name in NAMES}
     return Optimizations.only(others[variant])
@@ -64,10 +64,15 @@ class Engines:
     """An engine for each variant, made on first use. All share weights; each has caches of its
     own."""
 
-    def __init__(self, config: EngineConfig, accelerator: Accelerator) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        accelerator: Accelerator,
+        variants: tuple[str, ...] | None = None,
+    ) -> None:
         self.config, self.accelerator = config, accelerator
         self.model = Model(config, accelerator.device)
-        self.variants = variants_of(config)
+        self.variants = variants or variants_of(config)
         self._engines: dict[str, Engine] = {}
 
     def __getitem__(self, variant: str) -> Engine:

@@ -3,7 +3,6 @@ solutions.flex_graph.bench`."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -14,7 +13,7 @@ from rich.console import Console
 import debubble
 from debubble.accelerator import Accelerator
 from solutions.measure import benchmark
-from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_a_row
 
 from ..model.config import FlexConfig
 from ..step import VARIANTS, FlexStep
@@ -131,14 +130,16 @@ def measure(
     of steps."""
     variants = Variants(workload, accelerator)
     costs, _ = benchmark.measure_step(accelerator, variants.steps(), runs, advance)
-    times: dict[str, list[float]] = {name: [] for name in VARIANTS}
-    for name in in_turns(VARIANTS, LOOPS[accelerator.modelled]):
+
+    def ready_row(name: str) -> benchmark.Step:
         variants.ready(name)
-        row = partial(variants.row, name)
-        times[name].append(time_in_a_row(accelerator, row, len(variants.batches)))
+        return partial(variants.row, name)
+
+    rows = {name: partial(ready_row, name) for name in VARIANTS}
+    loops = in_a_row(accelerator, rows, len(variants.batches), LOOPS[accelerator.modelled])
     return {
         "decode": {
-            name: StepInARowCost(**asdict(cost), loop_us=statistics.median(times[name]))
+            name: StepInARowCost(**asdict(cost), loop_us=loops[name])
             for name, cost in costs.items()
         }
     }

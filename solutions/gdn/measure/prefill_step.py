@@ -3,7 +3,6 @@ the forward itself: `python -m solutions.gdn.bench`."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -13,7 +12,7 @@ from rich.console import Console
 import debubble
 from debubble.accelerator import Accelerator
 from solutions.measure import benchmark
-from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_a_row, repeat
 
 from ..model.config import GDNConfig
 from ..step import VARIANTS, GDNStep
@@ -80,22 +79,18 @@ def measure(
 ) -> dict[str, dict[str, StepInARowCost]]:
     variants = steps(workload, accelerator)
     costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
-    times: dict[str, list[float]] = {variant: [] for variant in variants}
     num_steps = STEPS_IN_A_ROW[accelerator.modelled]
-    for variant in in_turns(variants, min(runs, MOST_ROUNDS)):
-        row = partial(repeat, variants[variant](), num_steps)
-        times[variant].append(time_in_a_row(accelerator, row, num_steps))
+    rows = {
+        variant: (lambda ready=ready: partial(repeat, ready(), num_steps))
+        for variant, ready in variants.items()
+    }
+    loops = in_a_row(accelerator, rows, num_steps, min(runs, MOST_ROUNDS))
     return {
         "prefill": {
-            variant: StepInARowCost(**asdict(cost), loop_us=statistics.median(times[variant]))
+            variant: StepInARowCost(**asdict(cost), loop_us=loops[variant])
             for variant, cost in costs.items()
         }
     }
-
-
-def repeat(step: benchmark.Step, times: int) -> None:
-    for _ in range(times):
-        step()
 
 
 def steps(

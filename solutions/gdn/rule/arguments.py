@@ -136,6 +136,17 @@ class SequenceStates(NamedTuple):
             "IN_POOL": self.slots is not None,
         }
 
+    def or_instead(
+        self, state: torch.Tensor, table: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Returns (initial, slots, has_initial) for a kernel, which reads none that is not given:
+        `state` or `table` stands for it."""
+        return (
+            state if self.initial is None else self.initial,
+            table if self.slots is None else self.slots,
+            table if self.has_initial is None else self.has_initial,
+        )
+
     def room_for_final(
         self, num_seqs: int, shape: tuple[int, int, int], device: torch.device
     ) -> torch.Tensor:

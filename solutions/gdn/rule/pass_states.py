@@ -187,7 +187,7 @@ def pass_states(
     if not batch.num_chunks:
         return segments
     # A tensor that is not given is not read: any other stands for it.
-    initial = segments.entering if states.initial is None else states.initial
+    initial, *tables = states.or_instead(segments.entering, batch.cu_seqlens)
     launch(
         state_pass_kernel,
         (windows * ((value_size + key_size) // batch.pass_rows), heads),
@@ -200,8 +200,7 @@ def pass_states(
         solution.chunk_decays,
         solution.chunk_bounds,
         initial,
-        batch.cu_seqlens if states.slots is None else states.slots,
-        batch.cu_seqlens if states.has_initial is None else states.has_initial,
+        *tables,
         batch.cu_seqlens,
         batch.chunk_indices,
         chunk_offsets,

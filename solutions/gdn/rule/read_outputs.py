@@ -233,7 +233,7 @@ def read_outputs(
     heads, value_size = batch.v.shape[2:]
     key_size = batch.k.shape[3]
     # A tensor that is not given is not read or written: any other stands for it.
-    initial = segments.entering if states.initial is None else states.initial
+    initial, *tables = states.or_instead(segments.entering, batch.cu_seqlens)
     final = segments.entering if final_state is None else final_state
     launch(
         chunk_output_kernel,
@@ -251,8 +251,7 @@ def read_outputs(
         solution.write_scales,
         solution.chunk_decays,
         initial,
-        batch.cu_seqlens if states.slots is None else states.slots,
-        batch.cu_seqlens if states.has_initial is None else states.has_initial,
+        *tables,
         batch.cu_seqlens,
         batch.chunk_indices,
         chunk_offsets,

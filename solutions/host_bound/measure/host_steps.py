@@ -15,7 +15,7 @@ import torch
 import debubble
 from debubble.accelerator import Accelerator
 from solutions.measure import benchmark
-from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_a_row, repeat
 
 from .. import before
 from ..batch import StepRequests, decode_batch
@@ -92,15 +92,16 @@ def measure(
     steps = {name: step_of(preset, name) for name in VARIANTS}
     variants: benchmark.Variants = {name: partial(lambda step: step, steps[name]) for name in steps}
     costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
-    loops: dict[str, list[float]] = {name: [] for name in steps}
-    for name in in_turns(steps, min(runs, 6)):
-        row = partial(repeat, steps[name], STEPS_IN_A_ROW)
-        loops[name].append(time_in_a_row(accelerator, row, STEPS_IN_A_ROW))
+    rows = {
+        name: (lambda step=step: partial(repeat, step, STEPS_IN_A_ROW))
+        for name, step in steps.items()
+    }
+    loops = in_a_row(accelerator, rows, STEPS_IN_A_ROW, min(runs, 6))
     return {
         "decode": {
             name: HostStepCost(
                 **asdict(cost),
-                loop_us=statistics.median(loops[name]),
+                loop_us=loops[name],
                 metadata_us={
                     groups: metadata_us(accelerator, builder_of(preset, name, groups), runs)
                     for groups in range(1, MOST_GROUPS + 1)
@@ -109,11 +110,6 @@ def measure(
             for name, cost in costs.items()
         }
     }
-
-
-def repeat(step: Callable[[], object], times: int) -> None:
-    for _ in range(times):
-        step()
 
 
 def step_of(preset: HostStep, variant: str) -> Callable[[], object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from dataclasses import asdict
 
@@ -10,7 +9,7 @@ import debubble
 from debubble.accelerator import Accelerator
 from solutions.common.read_back import ReadBack
 from solutions.measure import benchmark
-from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_a_row
 
 from ..model.config import StepConfig
 from ..model.model import ConvModel
@@ -59,12 +58,11 @@ def measure(
     running = {name: RunningVariant(model, name, scheduled) for name in VARIANTS}
     variants = {name: (lambda r=r: r.next_step) for name, r in running.items()}
     costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
-    times: dict[str, list[float]] = {name: [] for name in running}
-    for name in in_turns(running, loops):
-        times[name].append(time_in_a_row(accelerator, running[name].loop, STEPS_IN_A_ROW))
+    rows = {name: (lambda r=r: r.loop) for name, r in running.items()}
+    loop_us = in_a_row(accelerator, rows, STEPS_IN_A_ROW, loops)
     return {
         "decode": {
-            name: StepInARowCost(**asdict(cost), loop_us=statistics.median(times[name]))
+            name: StepInARowCost(**asdict(cost), loop_us=loop_us[name])
             for name, cost in costs.items()
         }
     }
