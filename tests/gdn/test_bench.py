@@ -8,6 +8,7 @@ import pytest
 from debubble.timeline import Timeline
 from solutions.gdn import bench
 from solutions.gdn.measure import forward_calls, forward_comparison
+from solutions.gdn.measure.batches import BATCHES, DRAWN
 from solutions.gdn.measure.prefill_step import MEASURED, GDNWorkload
 from solutions.gdn.step import MOST_TOKENS
 from solutions.measure import benchmark
@@ -24,9 +25,9 @@ def run(accelerator, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, schedule_only(accelerator):
         patch.setattr(GDNWorkload, "small", lambda: shallow)
         patch.setattr(forward_calls, "HEADS", 4)
-        # The peer changes its process, so test_forward_comparison runs it in a process of
+        # Peers change their process, so test_forward_comparison runs them in a process of
         # its own.
-        patch.setattr(forward_comparison, "missing_peer", lambda: "Without its peer.")
+        patch.setattr(forward_comparison, "PEERS", ())
         return with_timelines(bench.main, tmp_path_factory.mktemp("bench"))
 
 
@@ -67,7 +68,7 @@ def test_without_a_gpu_no_forward_is_timed(run):
 @pytest.mark.gpu
 def test_with_a_gpu_the_forward_is_timed_as_well(run):
     record = json.loads((run[0] / "gdn_forward.json").read_text())
-    assert len(record["cases"]) == 6 * 2 * 2
+    assert len(record["cases"]) == len(BATCHES) + DRAWN
     for case in record["cases"]:
         for times in case["forwards"].values():
             assert times["as_called_us"] > 0

@@ -1,8 +1,9 @@
-"""Random sequences, and the forwards that run on them: ours and the peer's."""
+"""Random sequences, and the forwards that run on them: ours and the peers'."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -13,14 +14,19 @@ from ..host_tables import upload_chunk_tables
 from ..model.delta_inputs import DeltaArguments
 from ..rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 from ..rule.chunks import ChunkTables
-from .peer import peer_forward
+from .batches import MILD, STRONG
+from .peer import Rule
 
 HEADS, SIZE = 16, 128
 """Number of heads of queries, keys and values, and the size of each head."""
+OURS, NO_TABLES = "ours", "no tables"
+"""Names of our forward: with the tables of the step, and making them in each call."""
+MILDEST = -0.01
+"""The strongest decay of a mild gate, as a logarithm."""
 
 
 class ForwardArguments(DeltaArguments):
-    """Arguments that our forward and the peer's take under the same names."""
+    """Arguments that our forward and the peers' take under the same names."""
 
     output_final_state: bool
 
@@ -38,7 +44,7 @@ class Sequences:
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
         starts = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
         self.number, self.num_tokens, self.device = len(lengths), sum(lengths), device
-        self.starts, self.starts_of_peer = starts.to(device), starts.long().to(device)
+        self.starts, self.starts_of_peers = starts.to(device), starts.long().to(device)
         self.tables: ChunkTables = upload_chunk_tables(starts, device)
 
 
@@ -54,9 +60,12 @@ class RuleInputs(NamedTuple):
     states: torch.Tensor
 
     @classmethod
-    def random(cls, sequences: Sequences, normalizes: bool) -> RuleInputs:
+    def random(
+        cls, sequences: Sequences, normalizes: bool = True, gate: str = STRONG
+    ) -> RuleInputs:
         """Returns random inputs for these sequences. If `normalizes` is False, queries and keys
-        have length 1 already; otherwise the forward scales them to it."""
+        have length 1 already; otherwise the forward scales them to it. A strong `gate` is the
+        logsigmoid of normal numbers, a mild one is uniform in -0.01 to 0."""
 
         def numbers(*shape: int) -> torch.Tensor:
             return torch.randn(shape, device=sequences.device)
@@ -65,21 +74,28 @@ class RuleInputs(NamedTuple):
         q, k, v = (numbers(*shape) for _ in range(3))
         if not normalizes:
             q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+        if gate == MILD:
+            g = MILDEST * torch.rand(shape[:3], device=sequences.device)
+        else:
+            g = F.logsigmoid(numbers(*shape[:3]))
         return cls(
             q.bfloat16(),
             k.bfloat16(),
             v.bfloat16(),
-            F.logsigmoid(numbers(*shape[:3])),
+            g,
             numbers(*shape[:3]).sigmoid().bfloat16(),
             numbers(sequences.number, HEADS, SIZE, SIZE),
         )
 
 
 def forwards(
-    sequences: Sequences, inputs: RuleInputs, normalizes: bool, with_states: bool, with_peer: bool
+    sequences: Sequences,
+    inputs: RuleInputs,
+    peers: Mapping[str, Rule],
+    normalizes: bool = True,
 ) -> dict[str, Forward]:
-    """Returns calls of the forwards to compare on these inputs, by name: "ours" with the tables of
-    the step, "no tables" that makes them in each call, and with `with_peer` the "peer"."""
+    """Returns calls of the forwards to compare on these inputs, by name: `OURS`, `NO_TABLES`, and
+    the peers. All start from states and return final states."""
     given: ForwardArguments = {
         "q": inputs.q,
         "k": inputs.k,
@@ -87,25 +103,24 @@ def forwards(
         "g": inputs.g,
         "beta": inputs.beta,
         "use_qk_l2norm_in_kernel": normalizes,
-        "output_final_state": with_states,
+        "output_final_state": True,
     }
-    states = inputs.states if with_states else None
 
     def ours(
         chunk_indices: torch.Tensor | None = None, chunk_offsets: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         return chunk_gated_delta_rule(
             **given,
-            initial_state=states,
+            initial_state=inputs.states,
             cu_seqlens=sequences.starts,
             chunk_indices=chunk_indices,
             chunk_offsets=chunk_offsets,
         )
 
-    found: dict[str, Forward] = {"ours": lambda: ours(*sequences.tables), "no tables": ours}
-    if with_peer:
-        peer, starts = peer_forward(), sequences.starts_of_peer
-        # The peer keeps the transposed states.
-        states_of_peer = None if states is None else states.transpose(2, 3).contiguous()
-        found["peer"] = lambda: peer(**given, initial_state=states_of_peer, cu_seqlens=starts)
+    found: dict[str, Forward] = {OURS: lambda: ours(*sequences.tables), NO_TABLES: ours}
+    if peers:
+        # The peers keep the transposed states.
+        states, starts = inputs.states.transpose(2, 3).contiguous(), sequences.starts_of_peers
+        for name, rule in peers.items():
+            found[name] = partial(rule, **given, initial_state=states, cu_seqlens=starts)
     return found

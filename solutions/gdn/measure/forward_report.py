@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.table import Table
 
 from solutions.measure.benchmark import today, versions
 
-from .peer import NAME
+from .batches import Batch
+from .forward_calls import NO_TABLES, OURS
+from .peer import PEERS
 
 WAYS = {
     "as_called_us": "as called, on an idle device",
@@ -22,27 +24,37 @@ WAYS = {
 }
 
 
-class Case(NamedTuple):
-    sequences: str
-    normalizes: bool
-    """True if the forward normalises queries and keys; False if its inputs come normalised."""
-    with_states: bool
-    """True if the forward starts from states and returns its final states."""
-
-    @property
-    def normalized(self) -> str:
-        return "in the kernel" if self.normalizes else "before"
-
-
 @dataclass(frozen=True)
 class Times:
-    """Median microseconds of one call of a forward, measured in two ways."""
+    """Microseconds of one call of a forward, measured in two ways."""
 
     as_called_us: float
-    """Microseconds on an idle device, which waits for the host: includes the host's time."""
+    """Median on an idle device, which waits for the host: includes the host's time."""
     gpu_us: float
-    """Microseconds after other work during which the host queued the call: the device's time
-    alone."""
+    """Median after other work during which the host queued the call: the device's time alone."""
+    as_called_quartiles_us: tuple[float, float]
+    gpu_quartiles_us: tuple[float, float]
+    late_runs: int
+    """Number of runs in which the device was done with the other work before the host had queued
+    the call, so that `gpu_us` has some of the host's time."""
+
+    @classmethod
+    def of(cls, as_called: Sequence[float], gpu: Sequence[float], late: Sequence[bool]) -> Times:
+        """Returns the medians and quartiles of these runs."""
+        return cls(
+            as_called_us=statistics.median(as_called),
+            gpu_us=statistics.median(gpu),
+            as_called_quartiles_us=_quartiles(as_called),
+            gpu_quartiles_us=_quartiles(gpu),
+            late_runs=sum(late),
+        )
+
+
+def _quartiles(values: Sequence[float]) -> tuple[float, float]:
+    if len(values) == 1:
+        return values[0], values[0]
+    lower, _, upper = statistics.quantiles(values, n=4, method="inclusive")
+    return lower, upper
 
 
 @dataclass(frozen=True)
@@ -55,46 +67,63 @@ class Errors:
 
 
 @dataclass(frozen=True)
+class Figures:
+    """What was found about one forward on one batch."""
+
+    times: Times
+    errors: Errors
+    packages: Sequence[str]
+    """Packages that the call entered, which show whose kernels it launched."""
+
+
+@dataclass
 class Comparison:
-    """Results of comparing the forwards "ours", with the tables of the step; "no tables", which
-    makes them in each call; and "peer", if it is installed."""
+    """Results of comparing our forward, with the tables of the step and without, with the peers
+    that are installed."""
 
     accelerator: str
     shape: Mapping[str, int | str]
-    lengths: Mapping[str, Sequence[int]]
-    """Lengths in tokens of the sequences of each batch, by the batch's name."""
     runs: int
-    peer: str | None
-    """The version of the peer's package; None if the peer wasn't measured."""
-    times: Mapping[Case, Mapping[str, Times]]
-    errors: Mapping[str, Mapping[str, Errors]]
-    """Errors by where queries and keys are normalised, "in the kernel" or "before", then by the
-    forward's name."""
-    planning_us: Mapping[int, float]
+    seed: int
+    """The seed that drew the batches named "drawn"."""
+    peers: Mapping[str, Mapping[str, str]]
+    """Versions of each peer that is used, and of what compiles its kernels, by the peer's name."""
+    rows: dict[Batch, Mapping[str, Figures]] = field(default_factory=dict)
+    """Figures by batch, then by the forward's name, for the batches that are done."""
+    errors: dict[str, Mapping[str, Errors]] = field(default_factory=dict)
+    """Errors on short sequences by where queries and keys are normalised, "in the kernel" or
+    "before", then by the forward's name."""
+    planning_us: dict[int, float] = field(default_factory=dict)
     """Microseconds that the host takes to plan the tables, by the number of sequences."""
+    sentences: Sequence[str] = ()
+    """What was said during the run: which peers and rows are left out, and why."""
 
 
-def ratios(comparison: Comparison, way: str, name: str = "ours") -> list[float]:
-    """Returns how many times as long the peer takes as the forward `name`, for each case in order;
-    `way` is a field of Times. Empty without a peer."""
-    return [
-        getattr(forwards["peer"], way) / getattr(forwards[name], way)
-        for forwards in comparison.times.values()
-        if "peer" in forwards
-    ]
+def ratio(forwards: Mapping[str, Figures], peer: str, way: str, name: str = OURS) -> float | None:
+    """Returns how many times as long the peer takes as the forward `name` on one batch, or None if
+    the peer was left out; `way` is a field of Times."""
+    if peer not in forwards:
+        return None
+    theirs, ours = (getattr(forwards[each].times, way) for each in (peer, name))
+    return float(theirs / ours)
 
 
-def mean_ratios(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Returns the geometric means of `ratios`, by field of Times, then by the forward that the peer
-    is compared with; empty without a peer."""
-    if comparison.peer is None:
-        return {}
+def mean_ratio(comparison: Comparison, peer: str, way: str, name: str = OURS) -> float | None:
+    """Returns the geometric mean of `ratio` over the rows that have the peer; None without one."""
+    found = [ratio(forwards, peer, way, name) for forwards in comparison.rows.values()]
+    ratios = [each for each in found if each is not None]
+    return statistics.geometric_mean(ratios) if ratios else None
+
+
+def mean_ratios(comparison: Comparison) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Returns the means by peer, then by field of Times, then by the forward that the peer is
+    compared with."""
     return {
-        way: {
-            name: statistics.geometric_mean(ratios(comparison, way, name))
-            for name in ("ours", "no tables")
+        peer: {
+            way: {name: mean_ratio(comparison, peer, way, name) for name in (OURS, NO_TABLES)}
+            for way in WAYS
         }
-        for way in WAYS
+        for peer in comparison.peers
     }
 
 
@@ -105,26 +134,36 @@ def tables_of(comparison: Comparison) -> Iterator[Table]:
 
 
 def _times_table(comparison: Comparison, way: str, words: str) -> Table:
-    peer = f"{NAME} {comparison.peer}" if comparison.peer else "no peer"
-    table = Table(title=f"Forward, µs {words}\n{comparison.accelerator}, {peer}", box=SIMPLE)
-    for column in ("sequences", "normalised", "states"):
+    title = f"Forward, µs {words}\n{comparison.accelerator}"
+    for versions_of in comparison.peers.values():
+        title += "\n" + ", ".join(f"{name} {version}" for name, version in versions_of.items())
+    table = Table(title=title, box=SIMPLE, pad_edge=False)
+    for column in ("sequences", "gate"):
         table.add_column(column, no_wrap=True)
-    for column in ("ours", "no tables", "peer", "ratio"):
-        table.add_column(column, justify="right", no_wrap=True)
-    of_peer = ratios(comparison, way)
-    for row, (case, forwards) in enumerate(comparison.times.items()):
+    table.add_column("ours", justify="right", no_wrap=True)
+    table.add_column("no\ntables", justify="right", no_wrap=True)
+    for peer in comparison.peers:
+        table.add_column(peer.replace("-", "\n"), justify="right", no_wrap=True)
+        table.add_column("ratio", justify="right", no_wrap=True)
+    for batch, forwards in comparison.rows.items():
+        cells = [_cell(forwards, name, way) for name in (OURS, NO_TABLES)]
+        for peer in comparison.peers:
+            cells += [_cell(forwards, peer, way), _rounded(ratio(forwards, peer, way))]
+        table.add_row(batch.sequences, batch.gate, *cells)
+    if comparison.peers:
+        means = [_rounded(mean_ratio(comparison, peer, way)) for peer in comparison.peers]
         table.add_row(
-            case.sequences,
-            case.normalized,
-            "yes" if case.with_states else "no",
-            *(f"{getattr(forwards[name], way):.0f}" for name in ("ours", "no tables")),
-            f"{getattr(forwards['peer'], way):.0f}" if of_peer else "",
-            f"{of_peer[row]:.2f}" if of_peer else "",
+            "geometric mean", "", "", "", *(cell for mean in means for cell in ("", mean))
         )
-    if of_peer:
-        mean = mean_ratios(comparison)[way]["ours"]
-        table.add_row("geometric mean", "", "", "", "", "", f"{mean:.2f}")
     return table
+
+
+def _cell(forwards: Mapping[str, Figures], name: str, way: str) -> str:
+    return f"{getattr(forwards[name].times, way):.0f}" if name in forwards else ""
+
+
+def _rounded(number: float | None) -> str:
+    return "" if number is None else f"{number:.2f}"
 
 
 def _errors_table(comparison: Comparison) -> Table:
@@ -138,32 +177,51 @@ def _errors_table(comparison: Comparison) -> Table:
 
 
 def write_record(folder: Path, comparison: Comparison) -> Path:
-    """Writes the comparison to `folder`/gdn_forward.json and returns the file's path."""
+    """Writes the comparison to `folder`/gdn_forward.json and returns the file's path. The file is
+    replaced as a whole, so it can be written after each row."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "gdn_forward.json"
-    record = {
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps(record_of(comparison), indent=2) + "\n")
+    unfinished.replace(path)
+    return path
+
+
+def record_of(comparison: Comparison) -> dict[str, Any]:
+    unused: dict[str, str | None] = {peer.name: None for peer in PEERS}
+    return {
         "benchmark": "gdn_forward",
         "accelerator": comparison.accelerator,
         "date": today(),
-        "versions": versions() | {NAME: comparison.peer},
+        "versions": versions()
+        | unused
+        | {name: found for peer in comparison.peers.values() for name, found in peer.items()},
         "shape": dict(comparison.shape),
-        "lengths": {name: list(lengths) for name, lengths in comparison.lengths.items()},
         "runs": comparison.runs,
+        "seed": comparison.seed,
         "cases": [
             {
-                "sequences": case.sequences,
-                "normalized": case.normalized,
-                "with_states": case.with_states,
-                "forwards": {name: asdict(times) for name, times in forwards.items()},
+                "sequences": batch.sequences,
+                "lengths": list(batch.lengths),
+                "gate": batch.gate,
+                "normalized": "in the kernel",
+                "with_states": True,
+                "forwards": {name: _flat(figures) for name, figures in forwards.items()},
             }
-            for case, forwards in comparison.times.items()
+            for batch, forwards in comparison.rows.items()
         ],
-        "geometric_means_of_peer_over": mean_ratios(comparison),
+        "geometric_means_of_ratios": mean_ratios(comparison),
         "relative_errors": {
             normalized: {name: asdict(errors) for name, errors in forwards.items()}
             for normalized, forwards in comparison.errors.items()
         },
         "planning_us": {str(number): took for number, took in comparison.planning_us.items()},
+        "sentences": list(comparison.sentences),
     }
-    path.write_text(json.dumps(record, indent=2) + "\n")
-    return path
+
+
+def _flat(figures: Figures) -> dict[str, Any]:
+    return asdict(figures.times) | {
+        "relative_errors": asdict(figures.errors),
+        "packages": list(figures.packages),
+    }
