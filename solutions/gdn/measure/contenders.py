@@ -87,10 +87,10 @@ class Contenders:
     accelerator: Accelerator
     peers: Mapping[str, Rule]
     deadline: float = math.inf
-    """When peers have to be done, in seconds of `time.monotonic`."""
+    """The time by which peers have to be done, in seconds of `time.monotonic`."""
     say: Callable[[str], object] = print
     sentences: list[str] = field(default_factory=list)
-    """What was said: why peers were left out."""
+    """The sentences said until now: why peers were left out."""
 
     def note(self, sentence: str) -> None:
         self.sentences.append(sentence)

@@ -68,7 +68,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Figures:
-    """What was found about one forward on one batch."""
+    """The times and errors of one forward on one batch."""
 
     times: Times
     errors: Errors
@@ -96,7 +96,7 @@ class Comparison:
     planning_us: dict[int, float] = field(default_factory=dict)
     """Microseconds that the host takes to plan the tables, by the number of sequences."""
     sentences: Sequence[str] = ()
-    """What was said during the run: which peers and rows are left out, and why."""
+    """Sentences said during the run: which peers and rows are left out, and why."""
 
 
 def ratio(forwards: Mapping[str, Figures], peer: str, way: str, name: str = OURS) -> float | None:
