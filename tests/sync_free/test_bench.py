@@ -1,16 +1,20 @@
 """The benchmark runs all variants, says how it got its times, and stores them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from debubble.assets import ASSETS
 from solutions.measure import benchmark
-from solutions.sync_free.measure import decode_steps
+from solutions.sync_free.measure import decode_steps, single_sites
+from solutions.sync_free.model.config import StepConfig
+from solutions.sync_free.model.separate_sites import SITES
 from tests.common import claims
 from tests.terminal import quick, test_the_table_stays_within_a_terminal  # noqa: F401
 
 VARIANTS = ["before", "separate", "after"]
+FEW = replace(StepConfig.small(), prompt_tokens=3, num_layers=1, hidden_size=16)
 MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"
 
 
@@ -19,6 +23,8 @@ def run(accelerator, tmp_path_factory):
     """Returns (folder, printed text) of a quick run on the small model only."""
     with pytest.MonkeyPatch.context() as patch, claims.answers_in_time(accelerator):
         patch.setattr(decode_steps, "STEPS_IN_A_ROW", 3)
+        patch.setattr(single_sites, "STEPS_IN_A_ROW", {True: 1, False: 2})
+        patch.setattr(single_sites, "choose_presets", lambda *given: {"small": FEW})
         return quick(decode_steps.main, tmp_path_factory.mktemp("bench"))
 
 
@@ -39,6 +45,22 @@ def test_every_variant_has_its_costs(accelerator, record):
             assert before["device_us"] > now["device_us"]
             assert before["host_us"] > benchmark.LOAD_MS * 1e3 > now["host_us"]
     assert steps["after"]["counts"]["h2d_pinned"] == accelerator.pin_memory
+
+
+def test_each_site_has_its_costs_alone_and_left_out(accelerator, run):
+    """A site's waits are missing where it alone is changed, and are the only ones left where it
+    alone is not changed."""
+    record = json.loads((run[0] / "sync_free_sites.json").read_text())
+    assert record["modelled"] is accelerator.modelled
+    steps = record["presets"]["small"]["steps"]["decode"]
+    assert len(steps) == 3 + 2 * len(SITES)
+    waits = {name: cost["counts"]["host_syncs"] for name, cost in steps.items()}
+    assert waits["separate"] == waits["after"] == 0
+    for site in SITES:
+        assert waits["before"] - waits[f"only {site}"] == waits[f"all but {site}"] > 0
+    assert min(cost["loop_us"] for cost in steps.values()) > 0
+    if accelerator.modelled:
+        assert steps["before"]["loop_us"] > steps["separate"]["loop_us"]
 
 
 @pytest.mark.sim

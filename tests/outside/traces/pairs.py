@@ -28,7 +28,8 @@ from solutions.offload.serving_loop.config import ServingConfig
 from solutions.offload.serving_loop.serving import Server
 from solutions.pinned_h2d.model.config import ImageStepConfig
 from solutions.pinned_h2d.step import ImageSteps, Variant
-from solutions.sync_free.measure.decode_steps import STEPS_IN_A_ROW, RunningVariant
+from solutions.sync_free.measure.decode_steps import STEPS_IN_A_ROW, VARIANTS
+from solutions.sync_free.measure.running import RunningVariant
 from solutions.sync_free.model.config import StepConfig
 from solutions.sync_free.model.model import ConvModel
 from solutions.sync_free.model.workload import Workload
@@ -77,7 +78,10 @@ def sync_free(accelerator: Accelerator, large: bool) -> Pair:
     config = StepConfig.small()
     model = ConvModel(config, accelerator.device)
     scheduled = list(Workload(config).steps(16 * STEPS_IN_A_ROW))
-    before, after = (RunningVariant(model, name, scheduled).loop for name in ("before", "after"))
+    before, after = (
+        RunningVariant(model, VARIANTS[name], scheduled).row(STEPS_IN_A_ROW)
+        for name in ("before", "after")
+    )
     return Pair(before, after, STEPS_IN_A_ROW)
 
 
