@@ -2,7 +2,13 @@
 
 from solutions.measure.command import run_as_command
 
-from .measure.prefill_step import main
+from .measure import prefill_step, step_sizes
+
+
+def main(arguments: list[str] | None = None) -> None:
+    prefill_step.main(arguments)
+    step_sizes.main(arguments)
+
 
 if __name__ == "__main__":
     run_as_command(main)

@@ -7,7 +7,7 @@ import pytest
 
 from debubble.timeline import Timeline
 from solutions.gdn import bench
-from solutions.gdn.measure import forward_calls, forward_comparison
+from solutions.gdn.measure import forward_calls, forward_comparison, step_sizes
 from solutions.gdn.measure.batches import BATCHES, DRAWN
 from solutions.gdn.measure.prefill_step import MEASURED, GDNWorkload
 from solutions.gdn.step import MOST_TOKENS
@@ -57,6 +57,27 @@ def test_every_variant_has_its_recording(accelerator, run):
         timeline = Timeline.load(run[0] / "timelines" / f"gdn_{variant}.json")
         assert timeline.modelled is accelerator.modelled
         assert timeline.counts()["d2h"] == {"before": LAYERS, "cached": 1}.get(variant, 0)
+
+
+def test_a_step_of_twice_the_tokens_waits_as_often(accelerator, run):
+    record = json.loads((run[0] / "gdn_sizes.json").read_text())
+    assert record["modelled"] is accelerator.modelled
+    few, more = record["presets"].values()
+    assert [*record["presets"]] == ["17 tokens", "34 tokens"]
+    assert more["config"]["prompt_lens"] == [18, 10, 6]
+    for name in MEASURED:
+        costs = [size["steps"]["prefill"][name] for size in (few, more)]
+        assert costs[0]["counts"]["host_syncs"] == costs[1]["counts"]["host_syncs"]
+        assert min(cost["loop_us"] for cost in costs) > 0
+
+
+def test_the_sizes_of_a_step_are_those_of_the_serving_step_scaled():
+    serving = GDNWorkload.serving()
+    for num_tokens in step_sizes.TOKENS:
+        sized = step_sizes.scaled(serving, num_tokens)
+        assert sum(sized.prompt_lens) == num_tokens <= MOST_TOKENS
+    assert step_sizes.scaled(serving, 8192) == serving
+    assert min(step_sizes.TOKENS) < 8192 < max(step_sizes.TOKENS)
 
 
 @pytest.mark.sim
