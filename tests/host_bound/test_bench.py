@@ -10,7 +10,8 @@ import debubble
 from debubble.assets import ASSETS
 from solutions.engine.pictures.dashboard import TABLES, TOKENS
 from solutions.host_bound.batch import decode_batch
-from solutions.host_bound.measure import engine_steps, host_steps
+from solutions.host_bound.measure import engine_steps, host_steps, model_steps
+from solutions.models.checkpoints.random_folder import SHAPES
 from tests.scheduling import schedule_only
 from tests.terminal import quick, test_the_table_stays_within_a_terminal  # noqa: F401
 
@@ -72,3 +73,54 @@ def test_two_checkouts_are_measured_and_one_with_itself_makes_the_same_calls(run
     this, other = figures["steps"]["this"], figures["steps"]["other"]
     assert this["calls"] == other["calls"] > 0
     assert [*figures["builders"]] == ["1", "2", "3", "4"]
+
+
+def test_a_models_step_in_a_graph_has_the_same_kernels_and_one_launch(accelerator, run):
+    pytest.importorskip("transformers")
+    record = json.loads((run[0] / "host_bound_model.json").read_text())
+    assert record["modelled"] is accelerator.modelled
+    steps = record["presets"]["tiny"]["steps"]["decode"]
+    eager, in_graph = (steps[name] for name in ("eager", "in_graph"))
+    assert eager["counts"]["kernels"] == in_graph["counts"]["kernels"] > 50
+    assert (eager["counts"]["graph_launches"], in_graph["counts"]["graph_launches"]) == (0, 1)
+    assert eager["counts"]["host_syncs"] == in_graph["counts"]["host_syncs"] == 0
+    if accelerator.modelled:
+        assert in_graph["loop_us"] < eager["loop_us"]
+        assert [*steps] == ["eager", "in_graph"]
+        assert not any(record["compile"].values())
+    else:
+        assert steps["compiled"]["counts"]["kernels"] < eager["counts"]["kernels"]
+        assert len(record["compile"]["triton_s"]) == len(model_steps.KEYS)
+
+
+def test_the_model_measured_is_that_of_the_checkpoints():
+    """The shape is Qwen3-0.6B's, as solutions/models writes its checkpoints."""
+    shape, config = model_steps.QWEN3, SHAPES["qwen3_0.6b"]
+    assert (shape.num_layers, shape.hidden_size) == (
+        config["num_hidden_layers"],
+        config["hidden_size"],
+    )
+    assert (shape.num_heads, shape.num_kv_heads, shape.head_size) == (
+        config["num_attention_heads"],
+        config["num_key_value_heads"],
+        config["head_dim"],
+    )
+    assert (shape.intermediate_size, shape.vocab_size) == (
+        config["intermediate_size"],
+        config["vocab_size"],
+    )
+    # Each measured step of each variant adds a token to the cache.
+    most = model_steps.RUNS * (1 + model_steps.STEPS_IN_A_ROW[False]) + 4
+    assert 4 * most <= shape.most_tokens - shape.cached_tokens
+
+
+def test_compilers_find_their_caches_empty_and_afterwards_as_before(monkeypatch):
+    kept, unset = model_steps.CACHES
+    monkeypatch.setenv(kept, "/kept")
+    monkeypatch.delenv(unset, raising=False)
+    with model_steps.empty_caches():
+        folders = [os.environ[name] for name in model_steps.CACHES]
+        assert len({*folders, "/kept"}) == 3
+        assert not any(os.path.exists(folder) for folder in folders)
+    assert os.environ[kept] == "/kept"
+    assert unset not in os.environ

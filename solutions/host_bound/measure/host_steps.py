@@ -22,7 +22,7 @@ from ..batch import StepRequests, decode_batch
 from ..fused import FusedServer
 from ..metadata import SharedBuilder
 from ..step import StepServer
-from . import engine_steps
+from . import engine_steps, model_steps
 
 STEPS_IN_A_ROW = 24
 VARIANTS = ("before", "graph_alone", "fused", "after", "after_fused")
@@ -84,6 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
     own = Benchmark("host_bound", presets, measure, len(VARIANTS), columns, record_small_steps)
     benchmark.run(own, accelerator, options)
     engine_steps.report(options)
+    model_steps.report(options)
 
 
 def measure(
