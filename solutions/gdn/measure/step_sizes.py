@@ -30,7 +30,9 @@ def main(arguments: list[str] | None = None) -> None:
     options.runs, options.timelines = min(options.runs, RUNS), None
     accelerator = current()
     presets = choose_presets(accelerator, options.quick)
-    own = Benchmark("gdn_sizes", presets, measure, len(MEASURED), columns, lambda accelerator: ())
+    own = Benchmark(
+        "gdn_sizes", presets, measure, len(MEASURED), columns, lambda accelerator: iter(())
+    )
     benchmark.run(own, accelerator, options)
 
 
