@@ -2,9 +2,13 @@
 
 from solutions.measure.command import run_as_command
 
-from .measure.step_costs import main
+from .measure import last_fix, step_costs
 
-__all__ = ["main"]
+
+def main(arguments: list[str] | None = None) -> None:
+    step_costs.main(arguments)
+    last_fix.main(arguments)
+
 
 if __name__ == "__main__":
     run_as_command(main)
