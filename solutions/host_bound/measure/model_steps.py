@@ -73,12 +73,12 @@ class CompileTimes:
     """Seconds that compiling takes on this host; None on sim, which compiles nothing."""
 
     triton_s: list[float] | None = None
-    """For each of three keys of one small Triton kernel, with its first launch. The first one also
-    builds what all kernels share."""
+    """First launches of one small Triton kernel with each of three keys. The first also builds what
+    all kernels share."""
     torch_compile_s: float | None = None
-    """For the whole step by torch.compile with empty caches: its first call."""
+    """First call of the step under torch.compile, with empty caches."""
     torch_compile_again_s: float | None = None
-    """For the same step again, with the caches on the disk."""
+    """First call of the same step compiled again, with the caches on the disk."""
 
 
 COLUMNS = VariantTable[StepInARowCost](
