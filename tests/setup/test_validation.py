@@ -7,6 +7,7 @@ import subprocess
 import tarfile
 import threading
 import time
+from importlib import util
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -236,6 +237,15 @@ def test_whatever_runs_on_cuda_is_part_of_a_validation(all_of_them):
     assert folders - elsewhere == {path.name for path in given if not path.suffix} - elsewhere
     for kind, folder in (("katas", "katas"), ("chapter", "chapters")):
         assert any(name.startswith(f"{kind}-") for name in all_of_them), folder
+
+
+@pytest.mark.parametrize("name", parts.MEASURED)
+def test_a_measurement_runs_alone_and_writes_its_figures_beside_the_others(name, all_of_them):
+    part, other = all_of_them[f"benchmark-{name}"], all_of_them["benchmark-engine"]
+    assert part.alone and part.measures
+    assert util.find_spec(part.arguments[1]) is not None
+    figures = other.arguments[other.arguments.index("--output") + 1]
+    assert part.arguments[2:] == ("--output", figures)
 
 
 def test_without_xdist_a_part_runs_in_one_process(monkeypatch):

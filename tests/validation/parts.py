@@ -11,6 +11,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "host_bound", "engine")
 """The systems with a benchmark."""
+MEASURED = {
+    "models": "solutions.models.measure.two_shapes",
+    "engine_pairs": "solutions.engine.measure.pairs",
+    "engine_prefill_graphs": "solutions.engine.measure.prefill_graphs",
+}
+"""Other measurements that write figures and no recordings: the module, by the part's name without
+"benchmark-"."""
 TRUTH = (
     "tests/accelerators/test_effects.py",
     "tests/sync_free/test_sync_detector.py",
@@ -91,6 +98,7 @@ def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list
         *(katas(folder, device) for folder in _folders("katas")),
         *(chapter(path, device) for path in sorted((ROOT / "tests/chapters").glob("*.ipynb"))),
         *(benchmark(system, device, benchmarks, timelines) for system in SYSTEMS),
+        *(measurement(name, device, benchmarks) for name in MEASURED),
     ]
 
 
@@ -177,6 +185,12 @@ def benchmark(system: str, device: str, figures: Path, timelines: Path) -> Part:
     folders = ("--output", str(figures), "--timelines", str(timelines))
     arguments = ("-m", f"solutions.{system}.bench", *folders)
     return Part(f"benchmark-{system}", device, arguments, alone=True)
+
+
+def measurement(name: str, device: str, figures: Path) -> Part:
+    """Returns the part "benchmark-<name>" that runs the module MEASURED[name]."""
+    arguments = ("-m", MEASURED[name], "--output", str(figures))
+    return Part(f"benchmark-{name}", device, arguments, alone=True)
 
 
 def pytest(*arguments: str) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """The alternative to this lesson's code: a plain PyTorch decoder with a static cache, compiled.
 
-`python -m solutions.flex_graph.measure.compiled_peer SHAPE` answers each line on its input with the
-microseconds per step of a row of decode steps. It is a process of its own, so that the two sides
-don't share a compiler, caches or memory.
+`python -m solutions.flex_graph.measure.compiled_peer SHAPE` answers each empty line on its input
+with the microseconds per step of a row of decode steps, and the line "kernels" with how many
+kernels a step has. It is a process of its own, so that the two sides don't share a compiler, caches
+or memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-READY = "ready"
+import debubble
+from debubble.accelerator import current
+
+READY, KERNELS = "ready", "kernels"
 GRAPH_WARM_UPS = 3
 
 
@@ -72,6 +76,10 @@ class CompiledPeer:
     def step_us(self) -> float:
         """Returns the microseconds per step of a row of steps, which the process measures now."""
         return float(self._answer("\n"))
+
+    def kernels(self) -> int:
+        """Returns how many kernels a step has. Call it last: a profiler slows later steps."""
+        return int(self._answer(f"{KERNELS}\n"))
 
     def _answer(self, line: str) -> str:
         assert self._process.stdin is not None
@@ -174,13 +182,19 @@ class CapturedPeer:
         torch.cuda.synchronize()
         return (time.perf_counter() - started) * 1e6 / self.num_steps
 
+    def kernels(self) -> int:
+        with debubble.record(current()) as timeline:
+            self.graph.replay()
+            torch.cuda.synchronize()
+        return timeline.counts()["kernels"]
+
 
 def main() -> None:
     peer = CapturedPeer(PeerShape(*json.loads(sys.argv[1])))
     peer.step_us()
     print(READY, flush=True)
-    for _ in sys.stdin:
-        print(peer.step_us(), flush=True)
+    for line in sys.stdin:
+        print(peer.kernels() if line.strip() == KERNELS else peer.step_us(), flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from ..step import VARIANTS, FlexStep
 from ..steps.limits import ALONE, Limits
 from ..steps.scheduled import ScheduledBatch
 from ..steps.workload import Requests
-from .against_peer import measure_against_peer, peer_shape
+from .against_peer import FEW, LESSON, OurSteps, measure_against_peer, peer_shape
 from .step_limits import measure_limits
 
 STEPS_IN_A_ROW = {True: 3, False: 32}
@@ -100,16 +100,14 @@ def main(arguments: list[str] | None = None) -> None:
 def compare_with_peer(
     accelerator: Accelerator, workload: FlexWorkload, folder: Path | None
 ) -> None:
-    """Measures steps of `workload` in one graph, beside those of a compiled PyTorch model, and
-    prints both times. Ours have the kernel for few tokens, which the lesson's variants don't: they
-    differ in what is captured alone."""
-    variants = Variants(replace(workload, has_kernel_for_few=True), accelerator)
-    variants.ready("full")
+    """Measures steps of `workload` in one graph, with FlexAttention and with the kernel for few
+    tokens, beside those of a compiled PyTorch model, and prints the times."""
+    variants = Variants(workload, accelerator)
     shape = peer_shape(
         workload, workload.cached, workload.limits().max_model_len, len(variants.batches)
     )
-    row = partial(variants.row, "full")
-    measure_against_peer(accelerator, Console(), folder, shape, row)
+    ours = {LESSON: variants.in_one_graph(), FEW: variants.in_one_graph_with_kernel_for_few()}
+    measure_against_peer(accelerator, Console(), folder, shape, ours)
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, FlexWorkload]:
@@ -168,6 +166,24 @@ class Variants:
         every time: for another batch it would build."""
         for batch in self.batches:
             self.step.run(self.batches[0] if variant == "mask_once" else batch)
+
+    def in_one_graph(self) -> OurSteps:
+        """Captures a graph of the model as it is now, and returns its steps. They keep this graph
+        if the model changes later."""
+        self.step.runners.pop("full", None)
+        self.step.use("full")
+        run = self.step.runner.step
+        return OurSteps(
+            first=partial(run, self.batches[0]),
+            row=lambda: [run(batch) for batch in self.batches],
+        )
+
+    def in_one_graph_with_kernel_for_few(self) -> OurSteps:
+        """Returns the steps of a second graph with the same weights and cache, in which `attend`
+        takes the place of FlexAttention from now on."""
+        for layer in self.step.model.layers.values():
+            layer.attention.use_kernel_for_few_tokens()
+        return self.in_one_graph()
 
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:

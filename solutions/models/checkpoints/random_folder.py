@@ -19,6 +19,7 @@ from .folder import INDEX
 
 SHARD = 5_000_000_000
 """The most bytes of a file of weights, as on Hugging Face's hub."""
+EMBEDDING = "model.embed_tokens.weight"
 BLOCK = 1 << 24
 """Number of random numbers to draw; all weights are cut from them."""
 
@@ -50,6 +51,19 @@ SHAPES: dict[str, dict[str, Any]] = {
         "vocab_size": 151_936,
         "max_position_embeddings": 40_960,
         "rope_theta": 1_000_000.0,
+    },
+    "llama_3.2_1b": _LLAMA
+    | {
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 64,
+        "vocab_size": 128_256,
+        "max_position_embeddings": 8192,
+        "rope_theta": 500_000.0,
+        "tie_word_embeddings": True,
     },
     "llama_3_8b": _LLAMA
     | {
@@ -84,7 +98,7 @@ def tensors_of(config: dict) -> Iterator[tuple[str, tuple[int, ...]]]:
     the layers."""
     hidden, gates, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     query, keys = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
-    yield "model.embed_tokens.weight", (config["vocab_size"], hidden)
+    yield EMBEDDING, (config["vocab_size"], hidden)
     for index in range(config["num_hidden_layers"]):
         layer = f"model.layers.{index}."
         yield f"{layer}input_layernorm.weight", (hidden,)

@@ -15,13 +15,19 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from debubble.accelerator import current
+from solutions.measure.benchmark import write_record
+from solutions.measure.memory import nominal_bytes_per_s
+
 from ..checkpoints.folder import CheckpointFolder
 from ..checkpoints.random_folder import SHAPES, write_folder
 from .contenders import CONTENDERS, Load, Served
+from .step_bytes import step_bytes, step_ms
 
 SECONDS = 150
 """The time limit of one contender, unless `--seconds` is given."""
@@ -67,19 +73,39 @@ def _compare(folder: Path, options: argparse.Namespace, console: Console) -> int
     console.print(f"{folder.name}: its largest file has {largest:.2f} GB; {load}", markup=False)
     if found:
         console.print(table_of(found))
+    decode = decode_steps(folder, load, found)
+    for name, share in decode.get("shares", {}).items():
+        console.print(f"{name}: {share:.0%} of the memory's nominal rate in decodes", markup=False)
     if options.output:
+        name = f"peers_{folder.name}"
         record = {
             "checkpoint": folder.name,
             "largest_file_gb": largest,
             "load": load._asdict(),
+            "starts": options.starts,
             "contenders": {name: asdict(served) for name, served in found.items()},
             "failed": failed,
+            "decode": decode,
         }
-        options.output.mkdir(parents=True, exist_ok=True)
-        path = options.output / f"peers_{folder.name}.json"
-        path.write_text(json.dumps(record, indent=2) + "\n")
+        path = write_record(options.output / f"{name}.json", name, current(), record)
         console.print(f"written to {path}", markup=False, soft_wrap=True)
     return 1 if failed else 0
+
+
+def decode_steps(folder: Path, load: Load, found: dict[str, Served]) -> dict[str, Any]:
+    """Returns the milliseconds of a decode step by contender, and where they are known: the bytes
+    that a step reads, the milliseconds in which the memory could read them at its nominal rate,
+    and by contender the share, 0 to 1, of that rate that it reaches."""
+    steps = {name: step_ms(served, load) for name, served in found.items()}
+    config = json.loads((folder / "config.json").read_text())
+    read = step_bytes(config, load, nominal_bytes_per_s(current()))
+    figures: dict[str, Any] = {"step_ms": steps}
+    if read is not None:
+        figures["bytes"] = asdict(read)
+        if (least := read.least_ms) is not None:
+            shares = {name: least / of_name for name, of_name in steps.items()}
+            figures |= {"least_ms": least, "shares": shares}
+    return figures
 
 
 def table_of(found: dict[str, Served]) -> Table:
