@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from rich.console import Console
 
+import debubble
 from debubble.accelerator import Accelerator
-from debubble.timeline import Timeline
-from debubble.timeline.event import Event
 from solutions.measure.benchmark import (
+    DeviceEvent,
     Step,
     in_turns,
     record_step,
@@ -106,13 +106,13 @@ def measure_against_peer(
         console.print(f"written to {path}")
 
 
-def kernels_of(timeline: Timeline) -> list[Event]:
+def kernels_of(timeline: debubble.Timeline) -> list[DeviceEvent]:
     """Returns the kernels of a recorded step, without the load before it."""
     return [event for event in timeline.events if event.kind == "kernel" and event.name != "sleep"]
 
 
 def attention_of(
-    timeline: Timeline, shape: PeerShape, nominal: float | None
+    timeline: debubble.Timeline, shape: PeerShape, nominal: float | None
 ) -> dict[str, float | None]:
     """Returns, for the first step, the time of the kernels that attend in µs, the bytes of bfloat16
     keys and values that they have to read, their rate in bytes per second, and that rate as a share
