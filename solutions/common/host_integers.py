@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import torch
@@ -14,6 +14,12 @@ HostIntegers = np.ndarray | torch.Tensor
 def is_integer(value: object) -> bool:
     """Returns True for integers of Python and numpy, but not for True and False."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def are_ints(values: Iterable) -> bool:
+    """Returns True if all `values` are Python's integers, and neither numpy's nor True or False. It
+    is much quicker than a call of `is_integer` for each value."""
+    return set(map(type, values)) <= {int}
 
 
 def are_indices(values: Collection, size: int) -> bool:

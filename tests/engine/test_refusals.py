@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from solutions.engine import Engine, EngineConfig, ModelConfig, Optimizations, SamplingParams
+from solutions.engine.requests.new_request import new_request
+from tests.instructions import instructions_of
 
 from .setting import small
 from .symbolic_device import check_blocks, symbolic_engine
@@ -45,6 +47,16 @@ def expect_refused(engine, kind, words, prompt, sampling=None, **request):
 )
 def test_a_prompt_that_can_t_be_served(engine, prompt, words):
     expect_refused(engine, ValueError, words, prompt)
+
+
+def test_a_text_is_checked_without_a_call_for_each_id():
+    def checked(num_tokens):
+        return instructions_of(
+            lambda: new_request("a", [1] * num_tokens, (), SamplingParams(), small()),
+            within="requests/new_request",
+        )
+
+    assert checked(8) == checked(48)
 
 
 @pytest.mark.parametrize(

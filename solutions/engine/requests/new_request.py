@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from solutions.common.host_integers import is_integer
+from solutions.common.host_integers import are_ints, is_integer
 from solutions.common.shown import shown
 from solutions.pinned_h2d.ranges import Span, check_span
 
@@ -75,6 +75,8 @@ def _ids(request_id: str, what: str, values: object) -> list[int]:
     as they are, for the checks to find. Raises TypeError for anything but a sequence or an
     array."""
     listed = _listed(request_id, what, values)
+    if are_ints(listed):
+        return listed
     return [int(value) if is_integer(value) else value for value in listed]
 
 
@@ -106,6 +108,10 @@ def _check_prompt(
 ) -> None:
     if not len(prompt):
         raise ValueError(f"request {request_id!r} has an empty prompt: give it a token at least")
+    vocab_size, num_ids = config.model.vocab_size, config.model.num_ids
+    if not spans and are_ints(prompt) and 0 <= min(prompt) <= max(prompt) < vocab_size:
+        # The ids of a valid text need no check one by one.
+        return
     in_image = [False] * len(prompt)
     for start, end in spans:
         if end >= len(prompt):
@@ -118,7 +124,6 @@ def _check_prompt(
                 f"request {request_id!r}: the image at {(start, end)} overlaps another"
             )
         in_image[start : end + 1] = [True] * (end + 1 - start)
-    vocab_size, num_ids = config.model.vocab_size, config.model.num_ids
     for position, (token, is_patch) in enumerate(zip(prompt, in_image, strict=True)):
         first, end, of_what = (
             (vocab_size, num_ids, "image") if is_patch else (0, vocab_size, "text")
