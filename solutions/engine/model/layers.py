@@ -67,8 +67,10 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
         self.kind, self.mixed_size = kind, config.query_size
         if isinstance(self.attention, SpanAttention):
             self.attention.window = window
-        elif config.has_kernel_for_few:
-            self.attention.use_kernel_for_few_tokens()
+        else:
+            self.attention.has_kernel_for_many = config.has_kernel_for_many
+            if config.has_kernel_for_few:
+                self.attention.use_kernel_for_few_tokens()
         if config.architecture.mlp is not None:
             self.mlp = config.architecture.mlp(config, cos_sin.device)  # type: ignore[assignment]  # forward alone is used
         if config.architecture.head_norms:

@@ -8,6 +8,7 @@ import torch
 
 from debubble.accelerator import flex_attention
 from solutions.common.decoder.attend import MOST_TOKENS, attend, attends
+from solutions.common.decoder.attend_many import attend_many, attends_many
 from solutions.common.decoder.attention import CachedAttention
 
 from ..buffers import FlexAttentionMetadata
@@ -21,6 +22,8 @@ class FlexAttention(CachedAttention):
     arrived: torch.Tensor | None = None
     """[MOST_TOKENS, num_kv_heads] int32, zeros between steps: where `attend` counts. None if
     FlexAttention computes all steps."""
+    has_kernel_for_many = False
+    """True if `attend_many` computes the steps that `attend` doesn't take."""
 
     def forward(
         self, qkv: torch.Tensor, inputs: ModelInputs, metadata: AttentionMetadata
@@ -44,6 +47,13 @@ class FlexAttention(CachedAttention):
                 norms=self.norms,
             )
         queries = self.turned_queries(qkv, inputs.positions, inputs.slot_mapping)
+        if (
+            self.has_kernel_for_many
+            and _has_plain_mask(metadata)
+            and attends_many(queries, self.cache)
+        ):
+            window = metadata.mask.sliding_window
+            return attend_many(queries, metadata.pages, self.cache, window=window)
         key, value = self.cache.as_heads()
         block_mask = metadata.block_mask
         attended = flex_attention(in_batch(queries, block_mask), key, value, block_mask=block_mask)

@@ -20,6 +20,9 @@ class FlexConfig(DecoderConfig):
     has_kernel_for_few: bool = False
     """True to compute the attention of steps of few tokens, such as decodes, in a kernel of our own
     (`attend`) that takes one launch. False leaves all steps to FlexAttention."""
+    has_kernel_for_many: bool = False
+    """True to compute the attention of all other steps, such as prefills, in a second kernel of our
+    own (`attend_many`)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

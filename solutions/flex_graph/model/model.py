@@ -31,6 +31,7 @@ class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
             attention = FlexAttention.of(config, *blocks, cos_sin)
             if config.has_kernel_for_few:
                 attention.use_kernel_for_few_tokens()
+            attention.has_kernel_for_many = config.has_kernel_for_many
             return DecoderLayer(config, attention, device)
 
         super().__init__(config, config.vocab_size, make_layer, device)

@@ -2,7 +2,14 @@
 
 from functools import partial
 
-from solutions.common.decoder import add_rms_norm, attend, few_rows, rotate_and_cache, silu_and_mul
+from solutions.common.decoder import (
+    add_rms_norm,
+    attend,
+    attend_many,
+    few_rows,
+    rotate_and_cache,
+    silu_and_mul,
+)
 from solutions.flex_graph.measure import step_limits
 from solutions.flex_graph.tables import device_build
 
@@ -99,6 +106,35 @@ def attention_of_few(
     ) | {"tensor_cores": dtype != "fp32"}
 
 
+def attention_of_many(
+    dtype: str,
+    tile: attend_many.Tile,
+    num_heads: int,
+    num_kv_heads: int,
+    size: int,
+    window: int = 0,
+) -> dict:
+    """Describes a launch of the kernel that computes the attention of many tokens."""
+    tensors = pointers(dtype, "output queries key_cache value_cache")
+    tensors |= pointers("i32", "query_start_loc seq_lens block_table")
+    numbers = ("num_tokens", "num_requests", "query_stride", "num_pages")
+    return launch(
+        tensors | {"scale": "fp32"} | dict.fromkeys(numbers, "i32"),
+        [*tensors, "query_stride"],
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+        KV_HEADS=num_kv_heads,
+        GROUP=num_heads // num_kv_heads,
+        SIZE=size,
+        PAGE=16,
+        WINDOW=window,
+        REQUESTS=16,
+        ROWS=tile.rows,
+        KEYS=tile.keys,
+        UPCAST=False,
+    ) | {"tensor_cores": dtype != "fp32"}
+
+
 def residual_norms(dtype: str, size: int, *, has_update: bool = True) -> dict:
     """Describes a launch of the kernel that adds the update to the residual and normalises the
     sum."""
@@ -191,6 +227,17 @@ LAUNCHES = {
         "bf16, 16 heads of 256": attention_of_few("bf16", 16, 1, 256, 512, "fp32"),
         "fp32, 1 head of 64": attention_of_few("fp32", 12, 12, 64),
     },
+    "solutions.common.decoder.attend_many:attend_many_kernel": {
+        "bf16, 4 heads of 128": attention_of_many("bf16", attend_many.HALVES, 32, 8, 128),
+        "fp16, 7 heads of 64, a window": attention_of_many(
+            "fp16", attend_many.HALVES, 14, 2, 64, 1024
+        ),
+        "bf16, 4 heads of 128, a short step": attention_of_many(
+            "bf16", attend_many.SHORT, 32, 8, 128
+        ),
+        "bf16, 16 heads of 256": attention_of_many("bf16", attend_many.WIDE, 16, 1, 256, 512),
+        "fp32, 1 head of 128": attention_of_many("fp32", attend_many.WIDE, 12, 12, 128),
+    },
     "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": {
         "bf16, 4096": residual_norms("bf16", 4096),
         "bf16, 4096, without an update": residual_norms("bf16", 4096, has_update=False),
@@ -226,6 +273,7 @@ VARIES = {
         "positions slots",
     ),
     "solutions.common.decoder.attend:attend_kernel": ("", "slots doc_ids"),
+    "solutions.common.decoder.attend_many:attend_many_kernel": ("num_tokens", ""),
     "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": ("num_rows", ""),
     "solutions.common.decoder.silu_and_mul:silu_and_mul_kernel": ("num_rows", ""),
     "solutions.common.decoder.few_rows:few_rows_kernel": ("num_tokens", ""),

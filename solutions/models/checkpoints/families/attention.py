@@ -52,6 +52,7 @@ def shape_of(config: Fields) -> dict[str, int | float]:
         "vocab_size": config.count("vocab_size"),
         "norm_eps": config.number("rms_norm_eps", 1e-6),
         "has_kernel_for_few": True,
+        "has_kernel_for_many": True,
     }
 
 
