@@ -96,6 +96,7 @@ class Ours:
             # Twice the blocks of a run, so that a run needs none of the previous run's.
             num_gpu_blocks=1 + 2 * load.batch * -(-length // 16),
             capture_sizes=(load.batch,),
+            prefill_sizes=(together,),
         )
 
     def answer(self, prompts: np.ndarray, new_tokens: int) -> tuple[float, list[int]]:
