@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
@@ -113,16 +114,23 @@ def report(options: Namespace) -> None:
         compiling = CompileTimes()
         if not accelerator.modelled:
             compiling.triton_s = triton_seconds(accelerator)
-        steps = steps_of(shape, accelerator, compiling)
-        costs = {name: {"decode": measure(accelerator, steps, min(options.runs, RUNS))}}
-    console.print(COLUMNS.of(costs, accelerator))
-    console.print(f"seconds to compile: {asdict(compiling)}")
-    if options.output:
-        presets = benchmark.by_preset({name: shape}, costs)
-        contents = {"load_ms": benchmark.LOAD_MS, "presets": presets}
-        path = options.output / "host_bound_model.json"
-        contents |= {"compile": asdict(compiling), "transformers": version("transformers")}
-        benchmark.write_record(path, "host_bound_model", accelerator, contents)
+        for steps in steps_of(shape, accelerator, compiling):
+            costs = {name: {"decode": measure(accelerator, steps, min(options.runs, RUNS))}}
+            console.print(COLUMNS.of(costs, accelerator))
+            console.print(f"seconds to compile: {asdict(compiling)}")
+            if options.output:
+                presets = benchmark.by_preset({name: shape}, costs)
+                write(options.output / "host_bound_model.json", accelerator, presets, compiling)
+
+
+def write(
+    path: Path, accelerator: Accelerator, presets: dict[str, Any], compiling: CompileTimes
+) -> None:
+    """Writes the record of what is measured so far: compiling a model can take minutes, and a run
+    that is cut short keeps the steps before that."""
+    contents = {"load_ms": benchmark.LOAD_MS, "presets": presets}
+    contents |= {"compile": asdict(compiling), "transformers": version("transformers")}
+    benchmark.write_record(path, "host_bound_model", accelerator, contents)
 
 
 def measure(
@@ -144,20 +152,22 @@ def measure(
 
 def steps_of(
     shape: ModelShape, accelerator: Accelerator, compiling: CompileTimes
-) -> dict[str, benchmark.Step]:
-    """Returns the steps to compare by name, all of one model and one cache: eager, in a graph, and
-    on a GPU compiled, alone and in a graph. Notes in `compiling` how long torch.compile took."""
+) -> Iterator[dict[str, benchmark.Step]]:
+    """Yields the steps to compare by name, all of one model and one cache: first eager and in a
+    graph, then on a GPU these two and compiled ones, alone and in a graph. Notes in `compiling` how
+    long torch.compile took."""
     eager = decode_step(shape, accelerator)
     eager()
     steps = {EAGER: eager, IN_GRAPH: captured(accelerator, eager)}
+    yield steps
     if accelerator.modelled:
-        return steps
+        return
     compiling.torch_compile_s = seconds(accelerator, torch.compile(eager))
     torch.compiler.reset()
     compiled = torch.compile(eager)
     compiling.torch_compile_again_s = seconds(accelerator, compiled)
     compiled()
-    return steps | {COMPILED: compiled, COMPILED_IN_GRAPH: captured(accelerator, compiled)}
+    yield steps | {COMPILED: compiled, COMPILED_IN_GRAPH: captured(accelerator, compiled)}
 
 
 def decode_step(shape: ModelShape, accelerator: Accelerator) -> Callable[[], torch.Tensor]:
