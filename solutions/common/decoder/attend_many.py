@@ -26,8 +26,10 @@ class Tile(NamedTuple):
     """Reads in flight."""
 
 
-HALVES, SHORT = Tile(128, 64, 8, 3), Tile(16, 64, 2, 3)
-"""The tile of most steps, and that of steps of at most FEW tokens: more programs share these."""
+HALVES, SHORT = Tile(64, 64, 4, 2), Tile(16, 64, 2, 3)
+"""The tile of most steps, and that of steps of at most FEW tokens: more programs share these. On an
+H200, 8 prompts of 512 tokens with 16 heads take 47 µs with tiles of 64 rows, 55 with those of
+128."""
 WIDE = Tile(64, 32, 4, 2)
 """The tile for heads of 256 numbers, and for numbers of 32 bits."""
 FEW = 256
