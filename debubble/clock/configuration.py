@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from collections.abc import Sequence
+from typing import Any
 
-Sizes = tuple[int, ...]
-HALVES = {"bfloat16", "float16"}
+from .choices import of_choice
+from .shaped import Configuration, Shaped, count, dtype_of, layout_of, tensors_in
+
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
 """Matrix products, with the position of their first factor."""
 NORMALISATIONS = {
@@ -21,13 +22,18 @@ ALONG_A_DIMENSION = {
     *("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "var", "var_mean", "std"),
     *("std_mean", "any", "all", "prod", "logsumexp", "norm", "linalg_vector_norm", "_softmax"),
     *("_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "cumsum", "cumprod"),
-    *("sort", "topk", "argsort", "multinomial"),
+    *("cummax", "cummin", "logcumsumexp", "median", "nanmedian", "mode", "kthvalue", "nansum"),
+    *("count_nonzero", "aminmax"),
 }
-"""Operators whose time depends on the length of what they reduce, sort or scan."""
-AFTER_A_NUMBER = {"topk", "multinomial", "norm", "linalg_vector_norm"}
+"""Operators whose time depends on the length of what they reduce or scan."""
+AFTER_A_NUMBER = {"norm", "linalg_vector_norm", "kthvalue"}
 """Operators whose first argument after the tensor is a number and no dimension."""
-ALONG_THE_LAST = {"topk", "multinomial", "sort", "argsort"}
-"""Operators that take the last dimension unless a call names another one."""
+PARTS = {
+    "_cummax_helper": "cummax",
+    "_cummin_helper": "cummin",
+    "_logcumsumexp": "logcumsumexp",
+}
+"""The operators that PyTorch calls on sim, with the names of those that contain them on a GPU."""
 IS_CAUSAL = {
     "_scaled_dot_product_flash_attention": 4,
     "_scaled_dot_product_efficient_attention": 6,
@@ -45,32 +51,16 @@ CUDNN_MODE = {"_cudnn_rnn": 6, "_cudnn_rnn_backward": 10}
 """The position of the number that says which recurrent layer cuDNN runs."""
 
 
-class Shaped(Protocol):
-    """A tensor, as far as a time depends on it."""
-
-    @property
-    def shape(self) -> Sequence[int]: ...
-    @property
-    def dtype(self) -> object: ...
-    def stride(self) -> Sequence[int]: ...
-
-
-class Configuration(NamedTuple):
-    """A call's kinds, from the most exact to the most general, and its sizes. Calls of one kind
-    have sizes of the same meaning, and `weights` says how much a doubling of each matters."""
-
-    kinds: list[str]
-    sizes: Sizes
-    weights: tuple[float, ...]
-
-
 def configuration(
     name: str, args: Sequence[object], results: Sequence[Shaped]
 ) -> Configuration | None:
     """Describes the call of the ATen operator `name`, such as "add.Tensor", with these arguments
     and result tensors. Returns None for a call without tensors."""
     base, _, overload = name.partition(".")
-    base = base if base.startswith("_") else base.removesuffix("_")
+    chosen = of_choice(base, args, results)
+    if chosen is not None:
+        return chosen
+    base = PARTS.get(base) or (base if base.startswith("_") else base.removesuffix("_"))
     inputs = list(tensors_in(args))
     if not inputs and not results:
         return None
@@ -93,23 +83,6 @@ def configuration(
     if base in ALONG_A_DIMENSION:
         return _along_a_dimension(base, dtype, inputs, args)
     return _plain(base, dtype, inputs, results)
-
-
-def tensors_in(value: object) -> Iterator[Shaped]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
-    elif is_tensor(value):
-        yield value
-
-
-def is_tensor(value: object) -> TypeGuard[Shaped]:
-    return hasattr(value, "stride")
-
-
-def dtype_of(tensor: Shaped) -> str:
-    name = str(tensor.dtype).rpartition(".")[2]
-    return "half" if name in HALVES else name
 
 
 def _product(base: str, dtype: str, a: Any, b: Any) -> Configuration:
@@ -195,11 +168,9 @@ def _along_a_dimension(
     shape = tuple(inputs[0].shape)
     others = args[2:] if base in AFTER_A_NUMBER else args[1:]
     chosen = next((value for value in others if _is_dimensions(value)), None)
-    if chosen is None and base in ALONG_THE_LAST:
-        chosen = -1
     if base in NORMALISATIONS and chosen is not None:
         chosen = list(range(len(shape) - len(chosen), len(shape)))
-    layout = _layout(inputs, together=True)
+    layout = layout_of(inputs, together=True)
     if chosen is None or chosen == [] or not shape:
         way, length = "all", math.prod(shape)
     else:
@@ -232,7 +203,7 @@ def _plain(base: str, dtype: str, inputs: list[Shaped], results: Sequence[Shaped
     out = sum(map(count, results))
     largest = max(map(count, inputs), default=0)
     first = (inputs or results)[0]
-    layout = _layout(inputs, together=base not in ("cat", "stack"))
+    layout = layout_of(inputs, together=base not in ("cat", "stack"))
     other = ""
     if base in ("_to_copy", "copy"):
         of = inputs[1:2] if base == "copy" else list(results)
@@ -246,26 +217,3 @@ def _plain(base: str, dtype: str, inputs: list[Shaped], results: Sequence[Shaped
     ]
     last = first.shape[-1] if len(first.shape) else 1
     return Configuration(kinds, (out, largest, last), (1, 1, 0.5))
-
-
-def _layout(tensors: list, together: bool) -> str:
-    """Returns "strided" if a tensor has holes or another order, "broadcast" if the tensors have
-    several shapes, and "dense" otherwise."""
-    if not all(map(is_contiguous, tensors)):
-        return "strided"
-    shapes = {tuple(tensor.shape) for tensor in tensors if count(tensor) > 1}
-    return "broadcast" if together and len(shapes) > 1 else "dense"
-
-
-def is_contiguous(tensor: Shaped) -> bool:
-    expected = 1
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True
-
-
-def count(tensor: Shaped) -> int:
-    return math.prod(tensor.shape)

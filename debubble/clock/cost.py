@@ -12,8 +12,8 @@ from debubble.assets import CALIBRATIONS
 from debubble.timeline.event import CopyKind
 
 from .action import Action, is_taken_over
-from .configuration import Shaped
 from .kernel_table import KernelTable
+from .shaped import Shaped
 
 DEFAULT_GPU = "nvidia-h200"
 VARIABLE = "DEBUBBLE_CALIBRATION"
@@ -55,7 +55,8 @@ class CostModel:
     triton_us: float
     """Device time of the shortest Triton kernel that does tensor-core work."""
     copy_us: float
-    """Fixed device time of one copy between host and device, whatever its size."""
+    """The time that a copy between host and device takes whatever its size, from when a kernel in
+    its place would begin."""
     memory_bandwidth: float
     h2d_bandwidth: float
     pageable_bandwidth: float
@@ -79,6 +80,9 @@ class CostModel:
     graph_gap_us: float = 0.42
     """The time between two kernels of one graph. A calibration that lacks it takes the median of
     our recordings of an H100 and an H200."""
+    small_copy_us: float = 0.0
+    """Device time of the shortest copy to the host. The rest of `copy_us` passes before the copy
+    begins. 0 if it was not measured: then a copy takes all of `copy_us`."""
     kernels: str = ""
     """The slug of the GPU whose measured kernels are used, or "" for none: all are estimated."""
 
@@ -118,7 +122,7 @@ class CostModel:
         if action.microseconds is not None:
             return action.microseconds
         if action.copy_kind:
-            fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
+            fixed = self.kernel_us if action.copy_kind == "d2d" else self._shortest_copy_us
             pieces = sum(action.pieces) * self.piece_us
             is_pinned = is_taken_over(action.copy_kind, action.nbytes)
             kind = "h2d_pinned" if is_pinned else action.copy_kind
@@ -133,6 +137,16 @@ class CostModel:
                 rate = self.tensor_flops if of_library else self.triton_flops
         over_link = shortest + action.link_bytes / self.link_bandwidth
         return max(over_link, action.nbytes / self.memory_bandwidth, action.flops / rate)
+
+    @property
+    def _shortest_copy_us(self) -> float:
+        return min(self.small_copy_us or self.copy_us, self.copy_us)
+
+    def copy_starts_after(self, action: Action) -> float:
+        """Returns the microseconds by which a copy between host and device begins later than a
+        kernel in its place would. 0 for all other actions."""
+        is_of_host = action.copy_kind not in (None, "d2d")
+        return self.copy_us - self._shortest_copy_us if is_of_host else 0.0
 
     def _bandwidth(self, copy_kind: CopyKind) -> float:
         by_kind: dict[CopyKind, float] = {

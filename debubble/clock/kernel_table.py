@@ -12,7 +12,8 @@ from typing import NamedTuple, TypedDict, cast
 
 from debubble.assets import CALIBRATIONS, slug
 
-from .configuration import Configuration, Shaped, configuration, is_tensor
+from .configuration import configuration
+from .shaped import Configuration, Shaped, is_tensor
 
 FOLDER = CALIBRATIONS / "kernels"
 HOPPER = re.compile(r"\b(G?H100|G?H200|H800)\b")

@@ -50,6 +50,7 @@ class LaunchQueue:
         duration = self._cost.duration(action)
         engine = ENGINES.get(action.copy_kind)
         if engine:
+            start += self._cost.copy_starts_after(action)
             start = self._engines[engine].book(start, duration, now)
         stream.free_at = start + duration
         stream.submitted += 1

@@ -37,14 +37,18 @@ class Effects:
 
     def actions(self, whole: Action) -> list[Action]:
         """Returns the copies, kernels and waits in order of time. `whole` describes the operator as
-        one kernel: its bytes, operations and time are divided among the actual kernels."""
+        one kernel: its bytes and operations are divided among the actual kernels, and its measured
+        time among all kernels and copies but the uploads."""
         if self is ONE_KERNEL:
             return [whole]
         count = max(1, self.kernels + self.kernels_after)
         one, each_us = whole, whole.microseconds
+        copies = self.d2d + self.reads + self.downloads
+        if not self.kernels + self.kernels_after:
+            each_us = None
         if each_us is not None:
-            each_us /= count + self.d2d
-        if count + self.d2d > 1:
+            each_us /= count + copies
+        if count + copies > 1:
             one = whole._replace(
                 nbytes=whole.nbytes / count, flops=whole.flops / count, microseconds=each_us
             )
@@ -57,8 +61,8 @@ class Effects:
             + [copy("h2d_pageable", SCALAR_BYTES)] * self.staged_uploads
             + [copy("d2d", whole.nbytes / 2)._replace(microseconds=each_us)] * self.d2d
             + [one] * self.kernels
-            + [copy("d2h", SCALAR_BYTES), SYNC] * self.reads
-            + [copy("d2h", SCALAR_BYTES)] * self.downloads
+            + [copy("d2h", SCALAR_BYTES)._replace(microseconds=each_us), SYNC] * self.reads
+            + [copy("d2h", SCALAR_BYTES)._replace(microseconds=each_us)] * self.downloads
             + [SYNC] * self.syncs
             + [one] * self.kernels_after
         )

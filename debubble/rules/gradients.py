@@ -1,16 +1,18 @@
-"""The work of CUDA for the gradient of an operator that CUDA has in one piece.
+"""The work of CUDA for gradients that are other operators there than on sim.
 
-`effects_of_gradient` takes the operator's own arguments: PyTorch has no single operator for these
-gradients that every device shares.
+`effects_of_gradient` takes the arguments of an operator that CUDA has in one piece: PyTorch has no
+single operator for these gradients that every device shares. `adds_into_zeros` tells of gradients
+that CUDA writes in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
-from .effects import Effects
+from ..private.torch import current_autograd_node
+from .effects import COPIED_FIRST, ONE_KERNEL, Effects
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -63,3 +65,37 @@ GRADIENTS: dict[str, Callable[[tuple, dict], Effects]] = {
 def effects_of_gradient(name: str, args: tuple, kwargs: dict) -> Effects:
     rule = GRADIENTS.get(name)
     return rule(args, kwargs) if rule is not None else Effects()
+
+
+CHOOSE = {
+    *("Index", "IndexSelect", "Gather", "Topk", "Sort", "Max", "Min", "Kthvalue", "Median"),
+    *("Nanmedian", "Mode", "Cummax", "Cummin"),
+}
+"""Operators that choose elements. Their gradient is zeros, to which the gradients of the chosen
+elements are added."""
+IN_PLACE = {
+    "index_put": "_index_put_impl_",
+    "index_add": "index_add_",
+    "scatter_add": "scatter_add_",
+    "scatter.src": "scatter_.src",
+}
+"""The operators that PyTorch calls on sim for such a gradient, with those that it calls on CUDA:
+sim's tensors are of a subclass, for which PyTorch writes to a copy of the zeros."""
+
+
+def adds_into_zeros() -> bool:
+    """Returns True while PyTorch computes the gradient of an operator in CHOOSE."""
+    node = current_autograd_node()
+    return node is not None and node.name().partition("Backward")[0] in CHOOSE
+
+
+def copied_first(args: tuple, kwargs: dict) -> Effects:
+    """Returns the effects of an operator in IN_PLACE of which CUDA has one kernel."""
+    return ONE_KERNEL if adds_into_zeros() else COPIED_FIRST
+
+
+def as_on_cuda(name: str, args: Sequence) -> tuple[str, Sequence]:
+    """Returns the name and the arguments with which CUDA runs an operator in IN_PLACE."""
+    if not adds_into_zeros():
+        return name, args
+    return IN_PLACE[name], (*args, True) if name == "index_put" else args

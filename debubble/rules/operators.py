@@ -11,7 +11,7 @@ import functools
 
 import torch
 
-from . import effects
+from . import effects, gradients
 from .copies import dense_alike
 from .effects import Effects, Rule
 from .families import answers, indexing, linear_algebra, products, reductions, sorting, spectra
@@ -82,10 +82,10 @@ TABLE: dict[str, Rule] = {
     "index_fill.int_Tensor": indexing.filled_with_tensor,
     "index_fill_.int_Tensor": indexing.fill_with_tensor,
     "index_copy": effects.COPIED_FIRST,
-    "index_add": effects.COPIED_FIRST,
-    "scatter.src": effects.COPIED_FIRST,
+    "index_add": gradients.copied_first,
+    "scatter.src": gradients.copied_first,
     "scatter.value": effects.COPIED_FIRST,
-    "scatter_add": effects.COPIED_FIRST,
+    "scatter_add": gradients.copied_first,
     "scatter_reduce.two": Effects(d2d=2),
     "cat": indexing.concatenation,
     "_chunk_cat": Effects(pinned_uploads=1),

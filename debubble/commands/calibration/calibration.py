@@ -78,6 +78,7 @@ def calibrate(accelerator: Accelerator) -> Iterator[tuple[str, float]]:
     yield "triton_us", bench.chain(bench.tiny_product)[0]
     blocking = bench.host(lambda: bench.tiny.copy_(bench.pageable))
     yield "copy_us", max(0.5, blocking - op - copy_call - start - sync)
+    yield "small_copy_us", bench.duration(bench.tiny[0, 0].item, "copy")
 
     big, host = bench.big, torch.empty(BIG, dtype=torch.uint8, pin_memory=accelerator.pin_memory)
     floats = big.view(torch.float32)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from ..effects import NOTHING, ONE_KERNEL, Effects
+from ..gradients import adds_into_zeros
 from .answers import nonzero
 from .sorting import kernels_to_accumulate
 
@@ -52,22 +53,27 @@ def index_put_(args: tuple, kwargs: dict) -> Effects:
     is_mask = len(given) == 1 and given[0].dtype == torch.bool and given[0].device.type != "cpu"
     if is_mask and from_host and value.numel() == 1:
         return ONE_KERNEL
-    kernels = _accumulate(args[0], indices) if accumulate else 1
+    kernels = _accumulate(args[0], indices, is_checked=args[4:5] != (True,)) if accumulate else 1
     put = Effects(kernels=0, kernels_after=kernels)
     return index_tensors(indices) + put + Effects(uploads=from_host, kernels=0)
 
 
-def _accumulate(target: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> int:
+def _accumulate(
+    target: torch.Tensor, indices: Sequence[torch.Tensor | None], is_checked: bool
+) -> int:
     """Returns the kernels that add values at `indices` of `target`. How many indices a mask chooses
     is not known: it counts with all its elements."""
     masks = [i for i in indices if i is not None and i.dtype in (torch.bool, torch.uint8)]
     numbers = [i for i in indices if i is not None and i.dtype not in (torch.bool, torch.uint8)]
     number = torch.broadcast_shapes(*(index.shape for index in numbers)).numel()
     dimensions = len(numbers) + sum(mask.dim() for mask in masks)
-    return kernels_to_accumulate(target, max(number, *(m.numel() for m in masks), 1), dimensions)
+    most = max(number, *(m.numel() for m in masks), 1)
+    return kernels_to_accumulate(target, most, dimensions, is_checked)
 
 
 def index_put(args: tuple, kwargs: dict) -> Effects:
+    if adds_into_zeros():
+        return index_put_((*args, True), kwargs)
     return Effects(d2d=1, kernels=0) + index_put_(args, kwargs)
 
 

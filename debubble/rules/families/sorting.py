@@ -103,6 +103,10 @@ LEFT_UNSORTED = 3072
 them."""
 
 
+CHECKS = 6
+"""The kernels that look for a tensor's smallest and largest index, and compare both."""
+
+
 def embedding_backward(args: tuple, kwargs: dict) -> Effects:
     """Returns the effects of an embedding's gradient: a kernel writes zeros and one adds the rows
     that were looked up; more than `LEFT_UNSORTED` indices are sorted first."""
@@ -117,8 +121,11 @@ def bags_backward(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=11 + radix_kernels(args[1].numel(), 64, 8))
 
 
-def kernels_to_accumulate(target: torch.Tensor, indices: int, dimensions: int) -> int:
+def kernels_to_accumulate(
+    target: torch.Tensor, indices: int, dimensions: int, is_checked: bool
+) -> int:
     """Returns the kernels that check `indices` indices into the first `dimensions` dimensions of
-    `target`, sort them, and add a value at each."""
+    `target`, sort them, and add a value at each. Gradients leave the check out."""
     places = max(1, target.shape[:dimensions].numel())
-    return 11 + radix_kernels(indices, (places - 1).bit_length(), 8)
+    of_indices = (3 + CHECKS * is_checked) * max(1, dimensions)
+    return 2 + of_indices + radix_kernels(indices, (places - 1).bit_length(), 8)

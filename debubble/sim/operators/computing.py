@@ -13,6 +13,7 @@ from debubble.clock.action import Action, kernel
 from debubble.private import torch as private
 from debubble.rules.composition import name_of
 from debubble.rules.effects import NOTHING, ONE_KERNEL, Effects
+from debubble.rules.gradients import IN_PLACE, as_on_cuda
 from debubble.rules.measured import is_measured
 from debubble.rules.operators import rule_of
 
@@ -236,7 +237,10 @@ class Computation:
                 return []
             effects = replace(effects, kernels_after=0)
         moved += sum([tensor.data_on_cpu.nbytes for tensor in inputs])
-        us = self.device.cost.measured_us(self.name, cpu_args, results, moved)
+        name, args = self.name, cpu_args
+        if name in IN_PLACE:
+            name, args = as_on_cuda(name, cpu_args)
+        us = self.device.cost.measured_us(name, args, results, moved)
         if self.multiplies:
             whole = matrix_product(self.name, moved, cpu_args, us)
         else:

@@ -68,8 +68,10 @@ def _sum_of_others(draw: Draw) -> Run:
 
 
 def _largest(draw: Draw) -> Run:
-    x = draw.floats(*draw.shape(LARGEST >> 2, 2))
-    count = min(x.shape[1], draw.size(1, 64))
+    x = draw.floats(*draw.shape(LARGEST >> 2, draw.one_of((1, 2, 2))))
+    if draw.random.random() < 0.3:
+        x = (1000 * x).long()
+    count = min(x.shape[-1], draw.size(1, 64))
     return lambda: x.topk(count, -1)
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from debubble.clock.configuration import Configuration, configuration, tensors_in
+from debubble.clock.configuration import configuration
+from debubble.clock.shaped import Configuration, tensors_in
 from debubble.private.torch import TorchDispatchMode, device_sleep
 from debubble.rules.composition import name_of
 

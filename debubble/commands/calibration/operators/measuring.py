@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import torch
 
-from debubble.clock.configuration import Configuration
 from debubble.clock.kernel_table import OfKind
+from debubble.clock.shaped import Configuration
 
 from . import along, networks, pointwise
 from .draw import Draw, Run

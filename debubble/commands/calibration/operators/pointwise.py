@@ -224,9 +224,12 @@ def _put(draw: Draw) -> Run:
     table = _table(draw).float()
     index = draw.indices(len(table), draw.size(4, 16384))
     values = draw.floats(len(index), table.shape[1])
-    way = draw.one_of(("put", "accumulate", "add"))
+    way = draw.one_of(("put", "accumulate", "gradient", "add"))
     if way == "add":
         return lambda: table.index_add_(0, index, values)
+    if way == "gradient":  # An index's gradient accumulates without a check of the indices.
+        put = torch.ops.aten._index_put_impl_
+        return lambda: put(table, [index], values, True, True)
     return lambda: table.index_put_((index,), values, accumulate=way == "accumulate")
 
 
