@@ -9,6 +9,10 @@ import sys
 ASKED = "DEBUBBLE_NBVAL"
 """How xdist's workers, whose command line is another, know of it."""
 
+# jsonschema, which nbformat imports, compiles 38 grammars for its format "iri", which no schema
+# of notebooks has: 3 seconds of a core in each process.
+sys.modules.setdefault("rfc3987_syntax", None)
+
 pytest_plugins = ["debubble.exercises.plugin", "debubble_pytest"]
 if any(argument.startswith("--nbval") for argument in sys.argv):
     os.environ[ASKED] = "1"
