@@ -7,6 +7,9 @@ import pytest
 import torch
 
 from solutions.common.decoder.attend_many import attends_many
+from solutions.common.decoder.kv_cache import KVCache
+from solutions.engine import Engine, EngineConfig
+from solutions.engine.requests.step_view import StepView
 from solutions.flex_graph.mask import BIDIRECTIONAL, Mask
 from solutions.flex_graph.model.config import FlexConfig
 from tests.common import claims
@@ -106,6 +109,21 @@ def test_halves_stay_near_flex_attention(accelerator, dtype):
 
 def test_the_kernel_takes_heads_that_are_a_power_of_two(accelerator):
     cache = ComparedRequests(accelerator, TINY).model.layers["layers.0"].attention.cache
-    assert attends_many(torch.zeros(20, 2, 16), cache)
-    assert not attends_many(torch.zeros(20, 17, 16), cache)
-    assert not attends_many(torch.zeros(20, 2, 48), cache)
+    assert attends_many(2, cache)
+    assert not attends_many(17, cache)
+    assert not attends_many(2, KVCache(2, 16, 1, 48, torch.float32, accelerator.device))
+
+
+@pytest.mark.parametrize(("kernel", "fewer"), [(True, 2), (False, 0)])
+def test_an_engine_lists_no_pages_that_no_layer_reads(accelerator, kernel, fewer):
+    plain = EngineConfig.tiny()
+    model = replace(plain.model, pattern=("flex",), num_layers=1, has_kernel_for_many=kernel)
+    engine = Engine(replace(plain, model=model, num_cpu_blocks=0, capture_sizes=()))
+    builders = engine.runner.backends["flex"].builders.values()
+    assert [builder.lists_pages for builder in builders] == [not fewer]
+    view = StepView.of_prefills(20, 1, plain.limits)
+    built = claims.counts_of(accelerator, lambda: engine.runner._metadata(view))["kernels"]
+    for builder in builders:
+        builder.lists_pages = True
+    everything = claims.counts_of(accelerator, lambda: engine.runner._metadata(view))["kernels"]
+    assert everything - built == fewer

@@ -35,12 +35,12 @@ WIDE = Tile(64, 32, 4, 2)
 FEW = 256
 
 
-def attends_many(queries: torch.Tensor, cache: KVCache) -> bool:
-    """Returns True if `attend_many` takes `queries` [T, num_heads, head_size] with this cache: the
-    heads have a power of two as their size."""
-    num_heads, size = queries.shape[1:]
+def attends_many(num_heads: int, cache: KVCache) -> bool:
+    """Returns True if `attend_many` takes queries of `num_heads` heads with this cache: the heads
+    have a power of two as their size."""
+    num_kv_heads, size = cache.key.shape[2:]
     sizes = 16 <= size <= 256 and size == triton.next_power_of_2(size)
-    return sizes and num_heads // cache.key.shape[2] <= MOST_HEADS
+    return sizes and num_heads // num_kv_heads <= MOST_HEADS
 
 
 def tile_for(queries: torch.Tensor) -> Tile:

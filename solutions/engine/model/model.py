@@ -13,6 +13,7 @@ from solutions.common.decoder.layer import Hidden
 from solutions.common.decoder.model import DecoderModel
 from solutions.common.decoder.rotate_and_cache import cos_sin_of, cos_sin_table
 from solutions.flex_graph import Mask
+from solutions.flex_graph.model.attention import FlexAttention
 from solutions.flex_graph.model.model import mask_of_window
 from solutions.flex_graph.steps.inputs import ModelInputs
 
@@ -87,6 +88,16 @@ class Model(DecoderModel[Layer]):
     @property
     def masks(self) -> list[Mask]:
         return list(dict.fromkeys(self.mask_of.values()))
+
+    def needs_page_lists(self, mask: Mask) -> bool:
+        """Returns True if a layer with this mask uses FlexAttention, which reads lists of pages."""
+        return any(
+            layer.attention.needs_page_lists(mask)
+            for name, layer in self.layers.items()
+            if self.mask_of.get(name) == mask
+            and isinstance(layer, AttentionLayer)
+            and isinstance(layer.attention, FlexAttention)
+        )
 
     def forward(
         self, inputs: ModelInputs, metadata: Mapping[str, object], logits_rows: torch.Tensor | None

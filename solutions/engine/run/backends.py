@@ -9,7 +9,7 @@ import torch
 
 from solutions.common.staging_ring import STEPS_IN_FLIGHT, StagingRing
 from solutions.flex_graph import CommonAttentionMetadata as FlexCommon
-from solutions.flex_graph import Limits
+from solutions.flex_graph import FlexAttentionMetadataBuilder, Limits
 from solutions.gdn import CommonAttentionMetadata as GdnCommon
 from solutions.gdn import GDNAttentionMetadataBuilder
 from solutions.pinned_h2d import Batch as SpanBatch
@@ -52,6 +52,9 @@ class FlexBackend(Backend):
         self.can_be_captured = self.can_capture_prefills = side.can_be_captured
         self.mask_of = model.mask_of
         self.builders = {mask: side.builder_class(limits, device, mask) for mask in model.masks}
+        for mask, builder in self.builders.items():
+            if isinstance(builder, FlexAttentionMetadataBuilder):
+                builder.lists_pages = model.needs_page_lists(mask)
 
     def build(self, view: StepView, inputs: DeviceInputs) -> dict[str, object]:
         rows = view.num_rows

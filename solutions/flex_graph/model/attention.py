@@ -12,7 +12,7 @@ from solutions.common.decoder.attend_many import attend_many, attends_many
 from solutions.common.decoder.attention import CachedAttention
 
 from ..buffers import FlexAttentionMetadata
-from ..mask import AttentionMetadata, in_batch
+from ..mask import AttentionMetadata, Mask, in_batch
 from ..steps.inputs import ModelInputs
 
 
@@ -47,11 +47,7 @@ class FlexAttention(CachedAttention):
                 norms=self.norms,
             )
         queries = self.turned_queries(qkv, inputs.positions, inputs.slot_mapping)
-        if (
-            self.has_kernel_for_many
-            and _has_plain_mask(metadata)
-            and attends_many(queries, self.cache)
-        ):
+        if _has_plain_mask(metadata) and not self.needs_page_lists(metadata.mask):
             window = metadata.mask.sliding_window
             return attend_many(queries, metadata.pages, self.cache, window=window)
         key, value = self.cache.as_heads()
@@ -59,6 +55,12 @@ class FlexAttention(CachedAttention):
         attended = flex_attention(in_batch(queries, block_mask), key, value, block_mask=block_mask)
         # A view if the result lies as the queries do, token by token.
         return attended.transpose(1, 2).reshape(len(qkv), -1)
+
+    def needs_page_lists(self, mask: Mask) -> bool:
+        """Returns True if FlexAttention computes some steps of a layer with this mask. No kernel of
+        our own reads the lists of pages."""
+        has_kernel = self.has_kernel_for_many and attends_many(self.num_heads, self.cache)
+        return not (has_kernel and mask.is_plain)
 
     def use_kernel_for_few_tokens(self) -> None:
         """Makes `attend` compute the steps that it can, in place of FlexAttention."""
