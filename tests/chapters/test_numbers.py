@@ -59,9 +59,11 @@ def idle_in_a_row() -> float:
     return (step["loop_us"] - step["device_us"] * (1 - step["idle_share"])) / 1e3
 
 
-def gdn_loop(variant: str) -> float:
-    """Returns the microseconds of one of many steps of chapter 03's small model in a row."""
-    return figures("gdn")["presets"]["small"]["steps"]["prefill"][variant]["loop_us"]
+def gdn_host_of_a_kernel() -> float:
+    """Returns the microseconds of the host for each kernel of chapter 03's step without waits, with
+    1,024 tokens."""
+    step = figures("gdn_sizes")["presets"]["1024 tokens"]["steps"]["prefill"]["after"]
+    return step["loop_us"] / step["counts"]["kernels"]
 
 
 def host_of_a_kernel() -> float:
@@ -102,9 +104,7 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("02", "128,256"): lambda: config("sync_free", "serving", "vocab_size"),
     ("02", "256"): lambda: config("sync_free", "serving", "num_requests"),
     ("02", "1.9"): idle_in_a_row,
-    ("03", "17"): lambda: sum(figures("gdn")["presets"]["small"]["config"]["prompt_lens"]),
-    ("03", "45"): lambda: gdn_loop("cached") / gdn_loop("in_graph"),
-    ("03", "106"): lambda: gdn_loop("on_device") / 271,
+    ("03", "82"): gdn_host_of_a_kernel,
     ("04", "11.5"): operator_us,
     ("04", "575"): lambda: 50 * operator_us(),
     ("04", "280"): python_of_a_layer,
@@ -133,7 +133,6 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
 }
 """The value of each (chapter, number) that no cell shows, computed from stored figures."""
 REASONS = {
-    ("03", "10.3"): "microseconds of an operator on the H200's host when the steps were measured",
     ("03", "63"): "a length beside the size of a chunk, that a test tries",
     ("03", "65"): "a length beside the size of a chunk, that a test tries",
     ("04", "8.45"): "GiB, as upstream's pull request says",
