@@ -80,7 +80,7 @@ class Compiled:
 
 
 def difference(known: Iterable[Key], key: Key) -> str:
-    """Returns what is new about a key, compared with the nearest known one: `n: 1, before a
+    """Returns what is new about a key, compared with the nearest known one: `n: 1, was a
     multiple of 16`. Returns FIRST if no key is known."""
     apart = sorted([changes(old, key) for old in known], key=len)
     return ", and ".join(apart[0]) if apart else FIRST
@@ -90,7 +90,7 @@ def changes(old: Key, new: Key) -> list[str]:
     """Returns a text for each argument in which two keys differ."""
     before, after = dict(old), dict(new)
     return [
-        f"{name}: {after.get(name, 'left out')}, before {before.get(name, 'left out')}"
+        f"{name}: {after.get(name, 'left out')}, was {before.get(name, 'left out')}"
         for name in {**before, **after}
         if before.get(name) != after.get(name)
     ]
