@@ -45,6 +45,12 @@ def loop(variant: str, preset: str = "serving") -> float:
     return host_bound(variant, preset)["loop_us"]
 
 
+def metadata_saved() -> float:
+    """Returns the microseconds of metadata that sharing saves in chapter 07's step in a graph."""
+    alone, shared = (host_bound(name)["metadata_us"]["4"] for name in ("graph_alone", "after"))
+    return alone - shared
+
+
 def weights_of_a_rank() -> float:
     """Returns the number of weights in the matrix products of chapter 05's model, on its GPU."""
     model = figures("offload_serving")["presets"]["llama_3_70b_rank"]["config"]
@@ -133,6 +139,13 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("07", "767"): lambda: 4 * host_bound("after")["metadata_us"]["1"],
     ("07", "4,274"): lambda: loop("before") - loop("graph_alone"),
     ("07", "2,182"): lambda: loop("graph_alone") - loop("after"),
+    ("07", "1,902"): metadata_saved,
+    ("07", "280"): lambda: loop("graph_alone") - loop("after") - metadata_saved(),
+    ("07", "21.4"): lambda: 4 * calibration()["copy_call_us"],
+    ("07", "9.8"): lambda: loop("before") / host_bound("before")["device_us"],
+    ("07", "6.5"): lambda: 100 * (1 - loop("after_fused", "small") / loop("after", "small")),
+    ("07", "7.8"): lambda: kernels("host_bound_model", "qwen3_0.6b", "eager") / (28 * 8 + 12),
+    ("07", "82"): gdn_host_of_a_kernel,
 }
 """The value of each (chapter, number) that no cell shows, computed from stored figures."""
 REASONS = {
