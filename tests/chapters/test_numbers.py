@@ -72,6 +72,20 @@ def gdn_host_of_a_kernel() -> float:
     return step["loop_us"] / step["counts"]["kernels"]
 
 
+def gdn_loop(name: str, preset: str, variant: str) -> float:
+    """Returns the microseconds of one of many steps of chapter 03 in a row."""
+    return figures(name)["presets"][preset]["steps"]["prefill"][variant]["loop_us"]
+
+
+def gdn_fixed_part() -> float:
+    """Returns by how many milliseconds chapter 03's graph with 1,024 tokens takes longer than a
+    quarter of the graph with 4,096."""
+    small, large = (
+        gdn_loop("gdn_sizes", f"{tokens} tokens", "in_graph") for tokens in (1024, 4096)
+    )
+    return (small - large / 4) / 1e3
+
+
 def host_of_a_kernel() -> float:
     """Returns the microseconds of the host for each kernel of chapter 01's step."""
     step = figures("pinned_h2d")["presets"]["small"]["steps"]["prefill"]["after"]
@@ -111,6 +125,9 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("02", "256"): lambda: config("sync_free", "serving", "num_requests"),
     ("02", "1.9"): idle_in_a_row,
     ("03", "82"): gdn_host_of_a_kernel,
+    ("03", "108"): lambda: gdn_loop("gdn", "small", "after") / 265,
+    ("03", "21.79"): lambda: gdn_loop("gdn_sizes", "1024 tokens", "on_device") / 1e3,
+    ("03", "0.7"): gdn_fixed_part,
     ("04", "11.5"): operator_us,
     ("04", "575"): lambda: 50 * operator_us(),
     ("04", "280"): python_of_a_layer,
@@ -151,6 +168,7 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
 REASONS = {
     ("03", "63"): "a length beside the size of a chunk, that a test tries",
     ("03", "65"): "a length beside the size of a chunk, that a test tries",
+    ("03", "4,200"): "tokens of an example: more than half of 8,192, and below the limit",
     ("04", "8.45"): "GiB, as upstream's pull request says",
     ("04", "1.2"): "seconds, as upstream measured on a B200",
     ("04", "0.811"): "seconds, as upstream measured on a B200",
