@@ -16,7 +16,7 @@ LEFT_UNSORTED = 3072
 """The most indices of an embedding whose gradient is added without sorting them."""
 
 
-def of_choice(base: str, args: Sequence[Any], results: Sequence[Shaped]) -> Configuration | None:
+def of_choice(base: str, args: Sequence[object], results: Sequence[Shaped]) -> Configuration | None:
     """Describes a call of the operator `base`, without overload. An underscore at its end says that
     it works in place. Returns None for operators that do none of this."""
     describe = CHOICES.get(base if base.startswith("_") else base.removesuffix("_"))

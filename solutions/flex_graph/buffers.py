@@ -60,6 +60,10 @@ class PersistentBuffers:
     """[G, q_block]: how many pages a group has to read of each of its requests; 0 where it has
     fewer requests."""
 
+    lists_pages = True
+    """False if no layer reads kv_num_blocks and kv_indices: the two launches that write them are
+    left out."""
+
     def __init__(self, limits: Limits, device: torch.device) -> None:
         for name, shape in buffer_shapes(limits).items():
             dtype = torch.int8 if name == "needs" else torch.int32

@@ -21,9 +21,6 @@ class FlexAttentionMetadataBuilder:
     Raises RuntimeError or ValueError for a logical_mask_mod that can't be part of a kernel.
     """
 
-    lists_pages = True
-    """False if no layer needs the lists of pages: the two launches that write them are left out."""
-
     def __init__(self, limits: Limits, device: torch.device, mask: Mask = CAUSAL) -> None:
         check_logical_mask_mod(mask, device)
         self.limits, self.device, self._mask = limits, device, mask
@@ -40,16 +37,14 @@ class FlexAttentionMetadataBuilder:
     def build(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
         """Returns a step's metadata, valid until the next build, without an upload or a wait: by
         three copies, two fills if the batch has fewer than max_num_seqs rows, and three launches,
-        or one without `lists_pages`.
+        or one if no layer reads the lists of pages.
 
         Raises ValueError, before anything is changed, for a batch beyond the limits.
         """
         buffers, num_tokens = self.buffers, common.num_actual_tokens
         check_batch(common, self.limits, buffers.seq_lens.device)
         buffers.copy_batch(common)
-        build_on_device(
-            buffers, self.limits, self.mask, num_tokens, common.max_seq_len, self.lists_pages
-        )
+        build_on_device(buffers, self.limits, self.mask, num_tokens, common.max_seq_len)
         return FlexAttentionMetadata(
             block_mask=block_mask_over(buffers, self.limits, self._mask_mod, num_tokens),
             num_tokens=num_tokens,

@@ -120,10 +120,10 @@ def test_an_engine_lists_no_pages_that_no_layer_reads(accelerator, kernel, fewer
     model = replace(plain.model, pattern=("flex",), num_layers=1, has_kernel_for_many=kernel)
     engine = Engine(replace(plain, model=model, num_cpu_blocks=0, capture_sizes=()))
     builders = engine.runner.backends["flex"].builders.values()
-    assert [builder.lists_pages for builder in builders] == [not fewer]
+    assert [builder.buffers.lists_pages for builder in builders] == [not fewer]
     view = StepView.of_prefills(20, 1, plain.limits)
     built = claims.counts_of(accelerator, lambda: engine.runner._metadata(view))["kernels"]
     for builder in builders:
-        builder.lists_pages = True
+        builder.buffers.lists_pages = True
     everything = claims.counts_of(accelerator, lambda: engine.runner._metadata(view))["kernels"]
     assert everything - built == fewer

@@ -23,7 +23,7 @@ from solutions.gdn.measure.batches import (
     DRAWN_TOKENS,
     MILD,
     STRONG,
-    Batch,
+    GatedBatch,
     chosen,
     drawn_batches,
 )
@@ -79,8 +79,8 @@ def comparison_of(rows, peers=((FLA, "0.6.0"), (QLA, "0.1.3"))):
 
 
 FOUND = {
-    Batch("8192", (8192,)): [(100, 50), (200, 100), (400, 75), (300, 40)],
-    Batch("drawn 1", (1, 8185), MILD): [(100, 40), (100, 50), (900, 240)],
+    GatedBatch("8192", (8192,)): [(100, 50), (200, 100), (400, 75), (300, 40)],
+    GatedBatch("drawn 1", (1, 8185), MILD): [(100, 40), (100, 50), (900, 240)],
 }
 
 
@@ -240,7 +240,7 @@ class CountingClock:
     gpu_alone = as_called
 
 
-THREE = (Batch("3", (3,)),)
+THREE = (GatedBatch("3", (3,)),)
 
 
 def compared(accelerator, batches=THREE, runs=1, keep=lambda: None, **options):
@@ -265,7 +265,7 @@ def test_all_are_as_right_as_their_types_allow(accelerator, one_head, fake_peers
 
 
 def test_every_row_is_measured_in_both_ways(accelerator, one_head, fake_peers):
-    batches = Batch("3", (3,)), Batch("3", (3,), MILD)
+    batches = GatedBatch("3", (3,)), GatedBatch("3", (3,), MILD)
     kept = []
     comparison = compared(accelerator, batches, keep=lambda: kept.append(1))
     assert tuple(comparison.rows) == batches
@@ -316,7 +316,7 @@ def test_a_peer_that_fails_at_one_row_is_back_at_the_next(
         return token_by_token(**given)
 
     put(monkeypatch, "flash_qla", rule)
-    comparison = compared(accelerator, (Batch("4", (4,)), Batch("3", (3,))))
+    comparison = compared(accelerator, (GatedBatch("4", (4,)), GatedBatch("3", (3,))))
     four, three = comparison.rows.values()
     assert tuple(four) == ("ours", "no tables", FLA)
     assert tuple(three) == ALL
@@ -348,7 +348,7 @@ def test_our_own_failure_is_no_sentence_but_what_is_done_is_kept(
 
 def test_rows_without_time_are_left_out(accelerator, one_head, fake_peers):
     past = time.monotonic() - 1
-    batches = Batch("3", (3,)), Batch("4", (4,), MILD)
+    batches = GatedBatch("3", (3,)), GatedBatch("4", (4,), MILD)
     comparison = compared(accelerator, batches, deadline=past)
     assert comparison.rows == {}
     assert comparison.sentences[0] == "No time was left for these rows: 3 (strong), 4 (mild)."
@@ -428,9 +428,9 @@ from rich.console import Console
 
 import debubble
 from solutions.gdn.measure import forward_comparison
-from solutions.gdn.measure.batches import Batch
+from solutions.gdn.measure.batches import GatedBatch
 
-forward_comparison.BATCHES = Batch("512, 512", (512, 512)), Batch("64 x 16", (64,) * 16)
+forward_comparison.BATCHES = GatedBatch("512, 512", (512, 512)), GatedBatch("64 x 16", (64,) * 16)
 gpu = debubble.accelerator("cuda")
 rows = ["512, 512", "64 x 16"]
 forward_comparison.compare_forward(gpu, Console(width=200), Path(sys.argv[1]), 5, rows)

@@ -14,7 +14,7 @@ from .attend import LOG2_E, MOST_HEADS, Pages
 from .kv_cache import KVCache
 
 
-class Tile(NamedTuple):
+class QueryTile(NamedTuple):
     """A program's share of a step's queries, and how it reads the keys."""
 
     rows: int
@@ -26,11 +26,11 @@ class Tile(NamedTuple):
     """Reads in flight."""
 
 
-HALVES, SHORT = Tile(64, 64, 4, 2), Tile(16, 64, 2, 3)
+HALVES, SHORT = QueryTile(64, 64, 4, 2), QueryTile(16, 64, 2, 3)
 """The tile of most steps, and that of steps of at most FEW tokens: more programs share these. On an
 H200, 8 prompts of 512 tokens with 16 heads take 47 µs with tiles of 64 rows, 55 with those of
 128."""
-WIDE = Tile(64, 32, 4, 2)
+WIDE = QueryTile(64, 32, 4, 2)
 """The tile for heads of 256 numbers, and for numbers of 32 bits."""
 FEW = 256
 
@@ -43,7 +43,7 @@ def attends_many(num_heads: int, cache: KVCache) -> bool:
     return sizes and num_heads // num_kv_heads <= MOST_HEADS
 
 
-def tile_for(queries: torch.Tensor) -> Tile:
+def tile_for(queries: torch.Tensor) -> QueryTile:
     """Returns the tile in which `attend_many` computes `queries` [T, num_heads, head_size]."""
     if queries.dtype == torch.float32 or queries.shape[2] > 128:
         return WIDE
@@ -56,7 +56,7 @@ def attend_many(
     cache: KVCache,
     *,
     window: int | None = None,
-    tile: Tile | None = None,
+    tile: QueryTile | None = None,
 ) -> torch.Tensor:
     """Returns causal attention of T tokens over their requests' keys, [T, num_heads * head_size],
     in one launch. Tokens that pad the step get zeros.

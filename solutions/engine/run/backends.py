@@ -54,7 +54,7 @@ class FlexBackend(Backend):
         self.builders = {mask: side.builder_class(limits, device, mask) for mask in model.masks}
         for mask, builder in self.builders.items():
             if isinstance(builder, FlexAttentionMetadataBuilder):
-                builder.lists_pages = model.needs_page_lists(mask)
+                builder.buffers.lists_pages = model.needs_page_lists(mask)
 
     def build(self, view: StepView, inputs: DeviceInputs) -> dict[str, object]:
         rows = view.num_rows

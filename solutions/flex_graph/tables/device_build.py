@@ -14,12 +14,7 @@ NUM_WARPS = 8
 
 
 def build_on_device(
-    buffers: PersistentBuffers,
-    limits: Limits,
-    mask: Mask,
-    num_tokens: int,
-    max_seq_len: int,
-    lists_pages: bool = True,
+    buffers: PersistentBuffers, limits: Limits, mask: Mask, num_tokens: int, max_seq_len: int
 ) -> None:
     """Fills the tables in `buffers` from its query_start_loc, seq_lens and block_table, in three
     launches, with no upload and no wait (vLLM #36298). A graph that captured them can be replayed
@@ -30,12 +25,13 @@ def build_on_device(
     groups of padding only, and kv_indices up to the first -1. The pages of a group are in the order
     of its requests, and of the pages within each request.
 
-    Without `lists_pages` it leaves kv_num_blocks and kv_indices as they are, in one launch.
+    With `buffers.lists_pages` False it leaves kv_num_blocks and kv_indices as they are, in one
+    launch.
 
     Pages of a request beyond `max_seq_len` are not read; a graph keeps the limit that it captured.
     """
     max_pages = limits.pages_of(max_seq_len)
     tiling = {"TILE": TILE, "num_warps": NUM_WARPS}
     fill_request_tables(buffers, limits, num_tokens, max_pages, tiling)
-    if lists_pages:
+    if buffers.lists_pages:
         list_group_pages(buffers, limits, mask, num_tokens, max_pages, tiling)

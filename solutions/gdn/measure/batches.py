@@ -15,7 +15,7 @@ DRAWN_TOKENS = (4096, 16384)
 MOST_DRAWN_SEQUENCES = 64
 
 
-class Batch(NamedTuple):
+class GatedBatch(NamedTuple):
     """A batch of sequences, and how their gates are drawn."""
 
     sequences: str
@@ -24,19 +24,19 @@ class Batch(NamedTuple):
 
 
 BATCHES = (
-    Batch("8192", (8192,)),
-    Batch("2 x 4096", (4096,) * 2),
-    Batch("2048, 6144", (2048, 6144)),
-    Batch("8 x 1024", (1024,) * 8),
-    Batch("128 x 64", (64,) * 128),
-    Batch("32768", (32768,)),
-    Batch("8192", (8192,), MILD),
-    Batch("8 x 1024", (1024,) * 8, MILD),
-    Batch("32768", (32768,), MILD),
+    GatedBatch("8192", (8192,)),
+    GatedBatch("2 x 4096", (4096,) * 2),
+    GatedBatch("2048, 6144", (2048, 6144)),
+    GatedBatch("8 x 1024", (1024,) * 8),
+    GatedBatch("128 x 64", (64,) * 128),
+    GatedBatch("32768", (32768,)),
+    GatedBatch("8192", (8192,), MILD),
+    GatedBatch("8 x 1024", (1024,) * 8, MILD),
+    GatedBatch("32768", (32768,), MILD),
 )
 
 
-def drawn_batches(seed: int) -> Iterator[Batch]:
+def drawn_batches(seed: int) -> Iterator[GatedBatch]:
     """Yields batches of random lengths, the same ones for the same seed. Each has 4096 to 16,384
     tokens in 1 to 64 sequences."""
     numbers = random.Random(seed)
@@ -46,10 +46,10 @@ def drawn_batches(seed: int) -> Iterator[Batch]:
         sequences = round(MOST_DRAWN_SEQUENCES ** numbers.random())
         cuts = sorted(numbers.sample(range(1, tokens), sequences - 1))
         lengths = tuple(end - start for start, end in pairwise([0, *cuts, tokens]))
-        yield Batch(f"drawn {number}", lengths)
+        yield GatedBatch(f"drawn {number}", lengths)
 
 
-def chosen(batches: Iterable[Batch], names: Sequence[str] | None) -> list[Batch]:
+def chosen(batches: Iterable[GatedBatch], names: Sequence[str] | None) -> list[GatedBatch]:
     """Returns the batches with these names; all of them if `names` is None. Raises ValueError for a
     name that no batch has."""
     batches = list(batches)

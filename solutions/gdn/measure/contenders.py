@@ -19,7 +19,7 @@ from debubble.accelerator import Accelerator
 from solutions.measure.benchmark import no_garbage
 
 from ..rule.recurrent import fused_recurrent_gated_delta_rule
-from .batches import Batch
+from .batches import GatedBatch
 from .forward_calls import NO_TABLES, OURS, Forward, RuleInputs, Sequences, forwards
 from .forward_report import Errors, Figures, Times
 from .peer import Rule, one_line, packages_entered, refuse_misnamed
@@ -96,7 +96,7 @@ class Contenders:
         self.sentences.append(sentence)
         self.say(sentence)
 
-    def figures(self, clock: Clock, batch: Batch, runs: int) -> dict[str, Figures]:
+    def figures(self, clock: Clock, batch: GatedBatch, runs: int) -> dict[str, Figures]:
         """Returns the times of `runs` calls of each forward on this batch, its errors, and the
         packages that it ran in, by the forward's name. Peers that fail are not among them."""
         sequences = Sequences(batch.lengths, self.accelerator.device)

@@ -19,7 +19,7 @@ from rich.console import Console
 from debubble.accelerator import Accelerator, current
 
 from ..host_tables import plan_chunk_tables
-from .batches import BATCHES, Batch, chosen, drawn_batches
+from .batches import BATCHES, GatedBatch, chosen, drawn_batches
 from .contenders import Clock, Contenders
 from .forward_calls import HEADS, SIZE, RuleInputs, Sequences
 from .forward_report import Comparison, tables_of, write_record
@@ -111,7 +111,7 @@ def describe(contenders: Contenders, runs: int, seed: int) -> Comparison:
 def measure(
     contenders: Contenders,
     comparison: Comparison,
-    batches: Sequence[Batch],
+    batches: Sequence[GatedBatch],
     keep: Callable[[], None],
 ) -> None:
     """Adds a row for each batch to the comparison, then errors on short sequences and the host's

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from solutions.measure.benchmark import today, versions
 
-from .batches import Batch
+from .batches import GatedBatch
 from .forward_calls import NO_TABLES, OURS
 from .peer import PEERS
 
@@ -88,7 +88,7 @@ class Comparison:
     """The seed that drew the batches named "drawn"."""
     peers: Mapping[str, Mapping[str, str]]
     """Versions of each peer that is used, and of what compiles its kernels, by the peer's name."""
-    rows: dict[Batch, Mapping[str, Figures]] = field(default_factory=dict)
+    rows: dict[GatedBatch, Mapping[str, Figures]] = field(default_factory=dict)
     """Figures by batch, then by the forward's name, for the batches that are done."""
     errors: dict[str, Mapping[str, Errors]] = field(default_factory=dict)
     """Errors on short sequences by where queries and keys are normalised, "in the kernel" or
@@ -187,7 +187,7 @@ def write_record(folder: Path, comparison: Comparison) -> Path:
     return path
 
 
-def record_of(comparison: Comparison) -> dict[str, Any]:
+def record_of(comparison: Comparison) -> dict[str, object]:
     unused: dict[str, str | None] = {peer.name: None for peer in PEERS}
     return {
         "benchmark": "gdn_forward",

@@ -14,7 +14,7 @@ from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -124,7 +124,7 @@ def report(options: Namespace) -> None:
 
 
 def write(
-    path: Path, accelerator: Accelerator, presets: dict[str, Any], compiling: CompileTimes
+    path: Path, accelerator: Accelerator, presets: dict[str, object], compiling: CompileTimes
 ) -> None:
     """Writes the record of what is measured so far: compiling a model can take minutes, and a run
     that is cut short keeps the steps before that."""

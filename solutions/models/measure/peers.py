@@ -73,7 +73,7 @@ def _compare(folder: Path, options: argparse.Namespace, console: Console) -> int
     console.print(f"{folder.name}: its largest file has {largest:.2f} GB; {load}", markup=False)
     if found:
         console.print(table_of(found))
-    decode = decode_steps(folder, load, found)
+    decode = _decode_steps(folder, load, found)
     for name, share in decode.get("shares", {}).items():
         console.print(f"{name}: {share:.0%} of the memory's nominal rate in decodes", markup=False)
     if options.output:
@@ -92,7 +92,7 @@ def _compare(folder: Path, options: argparse.Namespace, console: Console) -> int
     return 1 if failed else 0
 
 
-def decode_steps(folder: Path, load: Load, found: dict[str, Served]) -> dict[str, Any]:
+def _decode_steps(folder: Path, load: Load, found: dict[str, Served]) -> dict[str, Any]:
     """Returns the milliseconds of a decode step by contender, and where they are known: the bytes
     that a step reads, the milliseconds in which the memory could read them at its nominal rate,
     and by contender the share, 0 to 1, of that rate that it reaches."""

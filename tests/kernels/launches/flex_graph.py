@@ -108,7 +108,7 @@ def attention_of_few(
 
 def attention_of_many(
     dtype: str,
-    tile: attend_many.Tile,
+    tile: attend_many.QueryTile,
     num_heads: int,
     num_kv_heads: int,
     size: int,

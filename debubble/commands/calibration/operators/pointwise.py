@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.nn.functional as F
 
+from debubble.private.torch import index_put_impl
+
 from .draw import LARGEST, Case, Draw, Run
 
 UNARY = (
@@ -228,8 +230,7 @@ def _put(draw: Draw) -> Run:
     if way == "add":
         return lambda: table.index_add_(0, index, values)
     if way == "gradient":  # An index's gradient accumulates without a check of the indices.
-        put = torch.ops.aten._index_put_impl_
-        return lambda: put(table, [index], values, True, True)
+        return lambda: index_put_impl(table, [index], values, True, True)
     return lambda: table.index_put_((index,), values, accumulate=way == "accumulate")
 
 
