@@ -86,6 +86,13 @@ def gdn_fixed_part() -> float:
     return (small - large / 4) / 1e3
 
 
+def gdn_limit_of_a_faster_host() -> float:
+    """Returns the tokens for which chapter 03's GPU takes as long as a host that needs 20
+    microseconds a kernel."""
+    host_us = 20 * gdn_loop("gdn_sizes", "1024 tokens", "after") / gdn_host_of_a_kernel()
+    return host_us / (gdn_loop("gdn_sizes", "4096 tokens", "in_graph") / 4096)
+
+
 def host_of_a_kernel() -> float:
     """Returns the microseconds of the host for each kernel of chapter 01's step."""
     step = figures("pinned_h2d")["presets"]["small"]["steps"]["prefill"]["after"]
@@ -128,6 +135,7 @@ FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("03", "108"): lambda: gdn_loop("gdn", "small", "after") / 265,
     ("03", "21.79"): lambda: gdn_loop("gdn_sizes", "1024 tokens", "on_device") / 1e3,
     ("03", "0.7"): gdn_fixed_part,
+    ("03", "1,340"): gdn_limit_of_a_faster_host,
     ("04", "11.5"): operator_us,
     ("04", "575"): lambda: 50 * operator_us(),
     ("04", "280"): python_of_a_layer,
