@@ -19,7 +19,7 @@ LEFT_UNSORTED = 3072
 def of_choice(base: str, args: Sequence[object], results: Sequence[Shaped]) -> Configuration | None:
     """Describes a call of the operator `base`, without overload. An underscore at its end says that
     it works in place. Returns None for operators that do none of this."""
-    describe = CHOICES.get(base if base.startswith("_") else base.removesuffix("_"))
+    describe = CHOICES.get(base.removesuffix("_"))
     return None if describe is None else describe(base, args, results)
 
 
@@ -27,12 +27,10 @@ def _written(base: str, args: Sequence[Any], results: Sequence[Shaped]) -> Confi
     """Describes a write at indices by the number of indices, the number of elements that are
     written, how many of them share a place of the target, and the number of the target's elements.
     """
-    target, given = args[0], list(tensors_in(args[WRITES[base.strip("_")]]))
+    target, given = args[0], list(tensors_in(args[WRITES[base.removesuffix("_")]]))
     shapes = [index.shape for index in given]
     number = math.prod(_broadcast(shapes)) if shapes else 1
-    if base.strip("_").startswith("scatter"):
-        each = 1
-    elif isinstance(args[1], int):
+    if isinstance(args[1], int):
         each = count(target) // max(1, target.shape[args[1]]) if len(target.shape) else 1
     else:
         each = math.prod(target.shape[len(given) :])
@@ -53,7 +51,7 @@ def _way_of_writing(base: str, args: Sequence[Any], given: list[Shaped]) -> str:
         way += " accumulate"
     if flags[1:2] == [True]:
         way += " unchecked"
-    return way + next((f" {value}" for value in args if isinstance(value, str)), "")
+    return way
 
 
 def _broadcast(shapes: list[Sequence[int]]) -> list[int]:
@@ -155,7 +153,7 @@ def _dimension(args: Sequence[Any]) -> int:
 
 WRITES = {
     "index_put": 1,
-    "index_put_impl": 1,
+    "_index_put_impl": 1,
     "index_add": 2,
     "index_copy": 2,
     "index_fill": 2,
@@ -164,7 +162,6 @@ WRITES = {
 Describe = Callable[[str, Sequence[Any], Sequence[Shaped]], Configuration]
 CHOICES: dict[str, Describe] = {
     **{name: _written for name in WRITES},
-    "_index_put_impl_": _written,
     "index": _at_indices,
     "topk": _largest,
     "sort": _sorted,

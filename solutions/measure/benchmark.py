@@ -256,6 +256,11 @@ def in_a_row(
     return {variant: statistics.median(of_variant) for variant, of_variant in times.items()}
 
 
+def always(step: Step) -> Callable[[], Step]:
+    """Returns a function that returns `step`, for a step that needs nothing to get it ready."""
+    return lambda: step
+
+
 def repeat(step: Callable[[], object], times: int) -> None:
     for _ in range(times):
         step()

@@ -23,7 +23,6 @@ def run(accelerator, tmp_path_factory):
     """Returns (folder, printed text) of a quick run on the small model only."""
     with pytest.MonkeyPatch.context() as patch, claims.answers_in_time(accelerator):
         patch.setattr(decode_steps, "STEPS_IN_A_ROW", 3)
-        patch.setattr(single_sites, "report", lambda options: None)
         return quick(decode_steps.main, tmp_path_factory.mktemp("bench"))
 
 

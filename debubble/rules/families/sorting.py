@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from ...clock.choices import LEFT_UNSORTED, LONGEST_SMALL_ROW
 from ..effects import Effects
 
 BITS_OF_A_PASS = 8
@@ -12,8 +13,6 @@ BITS_OF_A_SEGMENTED_PASS = 6
 """The same where many rows are sorted at once."""
 FEWEST_SEGMENTS = 128
 """The number of long rows from which on all are sorted at once, each by itself."""
-LONGEST_SMALL_ROW = 4096
-"""The most elements of a row that one block of threads sorts with their indices."""
 SHARED_FROM = {
     1: 20_000,
     21: 10_000,
@@ -96,11 +95,6 @@ def multinomial(args: tuple, kwargs: dict) -> Effects:
 
 def permutation(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=5 if args[0] < 30000 else 11)
-
-
-LEFT_UNSORTED = 3072
-"""The largest number of indices for which the gradient of an embedding is added without sorting
-them."""
 
 
 CHECKS = 6

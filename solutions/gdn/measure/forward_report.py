@@ -188,6 +188,7 @@ def write_record(folder: Path, comparison: Comparison) -> Path:
 
 
 def record_of(comparison: Comparison) -> dict[str, object]:
+    """Returns the comparison as JSON's types, to be written."""
     unused: dict[str, str | None] = {peer.name: None for peer in PEERS}
     return {
         "benchmark": "gdn_forward",

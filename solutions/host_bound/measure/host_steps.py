@@ -15,7 +15,14 @@ import torch
 import debubble
 from debubble.accelerator import Accelerator
 from solutions.measure import benchmark
-from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_a_row, repeat
+from solutions.measure.benchmark import (
+    Advance,
+    Benchmark,
+    StepInARowCost,
+    always,
+    in_a_row,
+    repeat,
+)
 
 from .. import before
 from ..batch import StepRequests, decode_batch
@@ -91,12 +98,9 @@ def measure(
     accelerator: Accelerator, preset: HostStep, runs: int, advance: Advance
 ) -> dict[str, dict[str, HostStepCost]]:
     steps = {name: step_of(preset, name) for name in VARIANTS}
-    variants: benchmark.Variants = {name: partial(lambda step: step, steps[name]) for name in steps}
+    variants: benchmark.Variants = {name: always(step) for name, step in steps.items()}
     costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
-    rows = {
-        name: (lambda step=step: partial(repeat, step, STEPS_IN_A_ROW))
-        for name, step in steps.items()
-    }
+    rows = {name: always(partial(repeat, step, STEPS_IN_A_ROW)) for name, step in steps.items()}
     loops = in_a_row(accelerator, rows, STEPS_IN_A_ROW, min(runs, 6))
     return {
         "decode": {

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from debubble.accelerator import Accelerator, current
 from solutions.measure import benchmark
-from solutions.measure.benchmark import StepInARowCost, in_a_row, repeat
+from solutions.measure.benchmark import StepInARowCost, always, in_a_row, repeat
 from solutions.measure.variant_table import VariantTable
 
 from ..kernels import specialised_kernel, store_tokens
@@ -138,12 +138,10 @@ def measure(
 ) -> dict[str, StepInARowCost]:
     """Returns the cost of each step, which take turns, by name."""
     runs = 1 if accelerator.modelled else runs
-    ready: benchmark.Variants = {name: partial(_itself, step) for name, step in steps.items()}
+    ready: benchmark.Variants = {name: always(step) for name, step in steps.items()}
     costs, _ = benchmark.measure_step(accelerator, ready, runs, lambda: None)
     num_steps = STEPS_IN_A_ROW[accelerator.modelled]
-    rows = {
-        name: partial(_itself, partial(repeat, step, num_steps)) for name, step in steps.items()
-    }
+    rows = {name: always(partial(repeat, step, num_steps)) for name, step in steps.items()}
     loops = in_a_row(accelerator, rows, num_steps, runs)
     return {
         name: StepInARowCost(**asdict(cost), loop_us=loops[name]) for name, cost in costs.items()
@@ -252,10 +250,6 @@ def empty_caches() -> Iterator[None]:
                 os.environ.pop(name)
                 if value is not None:
                     os.environ[name] = value
-
-
-def _itself(step: benchmark.Step) -> benchmark.Step:
-    return step
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from ..model.config import StepConfig
 from ..model.model import ConvModel
 from ..model.separate_sites import SITES
 from ..model.workload import Workload
-from . import single_sites
 from .running import RunningVariant, choose_presets
 
 VARIANTS = {"before": (), "separate": SITES, "after": None}
@@ -39,7 +38,6 @@ def main(arguments: list[str] | None = None) -> None:
     presets = choose_presets(accelerator, options.quick)
     own = Benchmark("sync_free", presets, measure, len(VARIANTS), columns, record_small_steps)
     benchmark.run(own, accelerator, options)
-    single_sites.report(options)
 
 
 def measure(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,12 +51,7 @@ COLUMNS = VariantTable[SiteCost](
 def main(arguments: list[str] | None = None) -> None:
     parser = benchmark.option_parser("sync_free", __doc__)
     parser.prog = "python -m solutions.sync_free.measure.single_sites"
-    report(benchmark.options_of(parser, arguments))
-
-
-def report(options: Namespace) -> None:
-    """Prints what each site saves, and writes sync_free_sites.json to `options.output`, if that is
-    given."""
+    options = benchmark.options_of(parser, arguments)
     accelerator = current()
     presets = choose_presets(accelerator, options.quick)
     rounds = min(options.runs, ROUNDS[accelerator.modelled])
