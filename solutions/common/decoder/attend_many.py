@@ -232,50 +232,29 @@ def attend_many_kernel(
         best = tl.full((ROWS,), -1e30, tl.float32)
         weights = tl.zeros((ROWS,), tl.float32)
         total = tl.zeros((ROWS, SIZE), tl.float32)
-        for at in range(start, masked, KEYS):
-            best, weights, total = _added_keys(
-                query,
-                key_cache,
-                value_cache,
-                table,
-                kv_head,
-                at,
-                end,
-                position,
-                best,
-                weights,
-                total,
-                scale,
-                KV_HEADS,
-                SIZE,
-                PAGE,
-                WINDOW,
-                KEYS,
-                False,
-                UPCAST,
-            )
-        for at in range(masked, end, KEYS):
-            best, weights, total = _added_keys(
-                query,
-                key_cache,
-                value_cache,
-                table,
-                kv_head,
-                at,
-                end,
-                position,
-                best,
-                weights,
-                total,
-                scale,
-                KV_HEADS,
-                SIZE,
-                PAGE,
-                WINDOW,
-                KEYS,
-                True,
-                UPCAST,
-            )
+        for is_masked in tl.static_range(2):
+            for at in range(masked if is_masked else start, end if is_masked else masked, KEYS):
+                best, weights, total = _added_keys(
+                    query,
+                    key_cache,
+                    value_cache,
+                    table,
+                    kv_head,
+                    at,
+                    end,
+                    position,
+                    best,
+                    weights,
+                    total,
+                    scale,
+                    KV_HEADS,
+                    SIZE,
+                    PAGE,
+                    WINDOW,
+                    KEYS,
+                    is_masked,
+                    UPCAST,
+                )
         # Padding sees no key.
         mixed = total / tl.where(weights > 0, weights, 1.0)[:, None]
         place = (token.to(tl.int64) * (KV_HEADS * GROUP) + head)[:, None] * SIZE + column[None, :]
